@@ -13,7 +13,7 @@
 #include "models/family.h"
 #include "models/model.h"
 #include "objectives/objective.h"
-#include "optim/optimizer.h"
+#include "optim/schedule/schedule.h"
 #include "optim/update_rule.h"
 #include "recipe/keys.h"
 
@@ -48,15 +48,10 @@ std::string pp_list() {
 }
 
 // "b1 = 0.9, b2 = 0.999": what an optimizer has beside the keys of all.
-std::string own_keys(const std::string& optimizer) {
-  config::Section recipe = config::parse_recipe(fmt::format("optimizer = {{ name = \"{}\", lr = 1 }}", optimizer));
-  config::Section section = recipe.section("optimizer");
-  const optim::Optimizer bound(section, {});
-  std::vector<std::string> shared = {"name"}, own;
-  for (const KeyDoc& doc : config::describe<optim::OptimizerOptions>()) shared.push_back(doc.key);
-  for (const std::string& line : split(section.dump(), '\n')) {
-    const std::string key(trim(line.substr(0, line.find('='))));
-    if (!key.empty() && std::find(shared.begin(), shared.end(), key) == shared.end()) own.push_back(line);
+std::string own_keys(const optim::OptimizerKind& kind) {
+  std::vector<std::string> own;
+  for (const KeyDoc& doc : kind.keys("")) {
+    own.push_back(doc.default_value.empty() ? doc.key : fmt::format("{} = {}", doc.key, doc.default_value));
   }
   return join(own, ", ");
 }
@@ -64,9 +59,11 @@ std::string own_keys(const std::string& optimizer) {
 std::string optimizer_list() {
   std::string text = "Optimizers (optimizer.name), with the keys that are their own:\n";
   for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) {
-    text += fmt::format("  {}\n      {}\n      {}\n", kind->name, kind->help, own_keys(kind->name));
+    text += fmt::format("  {}\n      {}\n      {}\n", kind->name, kind->help, own_keys(*kind));
   }
-  return text + "Keys of all optimizers: tessera help optimizer. Schedules of the learning rate: tessera help schedules.";
+  return text +
+         "What they mean: tessera help adamw. Keys of all optimizers: tessera help optimizer. Schedules of the learning rate: "
+         "tessera help schedules.";
 }
 
 std::string schedule_list() { return "Schedules (optimizer.lr, optimizer.schedules):\n" + optim::schedule_help(); }
@@ -104,7 +101,9 @@ std::string entry_of(const std::string& list, const std::string& name) {
 
 std::string with_title(const std::string& title, const std::string& text) { return text.empty() ? text : title + "\n" + text; }
 
-// The keys that are a component's own: those whose help begins with "(name) ".
+// Whether it is a component's own: its help begins with "(name) ".
+bool is_own_key(const KeyDoc& doc) { return doc.help.starts_with('('); }
+
 std::string own_keys_of(const std::string& section, const std::string& name) {
   std::string text;
   for (const SectionKeys& keys : recipe::recipe_keys()) {
@@ -118,7 +117,7 @@ std::string own_keys_of(const std::string& section, const std::string& name) {
   return text;
 }
 
-// An objective or an evaluator.
+// An objective, an evaluator or an optimizer.
 template <class Kind>
 std::string kind_help(const std::vector<const Kind*>& kinds, const std::string& key, const std::string& section,
                       const std::string& name) {
@@ -144,7 +143,7 @@ std::string component_help(const std::string& name) {
   }
   text += kind_help(objectives::objective_kinds(), "objective.name", "objective", name);
   text += kind_help(evaluators::evaluator_kinds(), "eval.NAME.type", "eval", name);
-  text += with_title("An optimizer, optimizer.name:", entry_of(optimizer_list(), name));
+  text += kind_help(optim::optimizer_kinds(), "optimizer.name", "optimizer", name);
   text += with_title("A schedule, optimizer.lr:", entry_of(schedule_list(), name));
   text += with_title("A step of preprocessing, data.pp:", entry_of(pp_list(), name));
   text += with_title("A source, data.source:", entry_of(source_list(), name));
@@ -216,6 +215,7 @@ std::string key_help(const std::string& key) {
   std::string text;
   for (const SectionKeys& section : all) {
     for (const KeyDoc& doc : section.keys) {
+      if (wanted == "optimizer" && is_own_key(doc)) continue;  // too many
       if (section.name.empty() ? doc.key == wanted || wanted == kTop : is_or_below(doc.key, wanted)) text += key_line(doc);
     }
   }
@@ -226,7 +226,7 @@ std::string key_help(const std::string& key) {
     throw usage_error(fmt::format("no key `{}` in a recipe", key), {},
                       near ? fmt::format("did you mean `{}`?", *near) : "tessera help lists the sections");
   }
-  if (wanted == "optimizer") text += "  Each optimizer's own keys, as b1: tessera help optimizers.\n";
+  if (wanted == "optimizer") text += "  Each optimizer's own keys, as b1: tessera help optimizers, tessera help adamw.\n";
   if (wanted == "sharding") {
     text +=
         "  Rules: replicate, fsdp(axis=fsdp, min_size=512), tensor(dim), spec(_, fsdp, replica+tensor); names are those of "

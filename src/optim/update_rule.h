@@ -89,7 +89,8 @@ void check_positive(const config::Section& section, const char* key, double valu
 struct OptimizerKind {
   const char* name;
   const char* help;
-  std::unique_ptr<UpdateRule> (*make)(config::Section section);  // reads its own keys of the `optimizer` section
+  std::unique_ptr<UpdateRule> (*make)(config::Section section);    // reads its own keys of the `optimizer` section
+  std::vector<config::KeyDoc> (*keys)(const std::string& prefix);  // those keys
 };
 #define OPTIMIZER(object) extern const OptimizerKind object;
 #include "optim/optimizers.def"

@@ -75,6 +75,7 @@ SectionKeys optimizer_section() {
   for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) names.push_back(kind->name);
   SectionKeys out{"optimizer", "how weights follow gradients", {text_key("optimizer.name", "\"adamw\"", join(names, ", "))}};
   append<optim::OptimizerOptions>(out.keys, "optimizer");
+  for (const optim::OptimizerKind* kind : optim::optimizer_kinds()) append_of(out.keys, kind->keys("optimizer"), kind->name);
   return out;
 }
 

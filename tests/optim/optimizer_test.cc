@@ -2,11 +2,13 @@
 
 #include "optim/optimizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "base/error.h"
+#include "base/text/text.h"
 
 namespace tessera::optim {
 namespace {
@@ -35,6 +37,29 @@ std::vector<std::string> slot_names(const std::string& options) {
   std::vector<std::string> names;
   for (const Param& slot : optimizer.slots()) names.push_back(slot.name);
   return names;
+}
+
+// A line for each key, "b1 = 0.9", in the order of the resolved recipe, which leaves out what has no value.
+std::vector<std::string> lines_of(const std::vector<config::KeyDoc>& keys) {
+  std::vector<std::string> lines;
+  for (const config::KeyDoc& doc : keys) {
+    if (!doc.default_value.empty()) lines.push_back(fmt::format("{} = {}", doc.key, doc.default_value));
+  }
+  return lines;
+}
+
+TEST(Optimizer, EachDeclaresTheKeysThatItReads) {
+  for (const OptimizerKind* kind : optimizer_kinds()) {
+    config::Section section = config::parse_recipe("optimizer = {}").section("optimizer");
+    kind->make(section);
+    std::vector<std::string> read = split(section.dump(), '\n');
+    std::erase(read, "");
+    EXPECT_EQ(lines_of(kind->keys("")), read) << kind->name;
+    for (const config::KeyDoc& doc : kind->keys("optimizer")) {
+      EXPECT_FALSE(doc.help.empty()) << kind->name << ": " << doc.key;
+      EXPECT_FALSE(doc.may_change) << kind->name << ": " << doc.key << " changes a run's numbers";
+    }
+  }
 }
 
 TEST(Optimizer, SlotsOfEachOptimizer) {

@@ -54,6 +54,7 @@ TEST(RecipeKeys, WhatChangesThemMayNot) {
                           "objective.label_smoothing",
                           "optimizer.lr",
                           "optimizer.weight_decay",
+                          "optimizer.b1",
                           "average.decay",
                           "data.source",
                           "data.batch",
@@ -99,6 +100,8 @@ TEST(RecipeKeys, EveryComponentHasItsKeys) {
   EXPECT_THAT(help["eval.NAME.type"], ::testing::HasSubstr("knn (prec@1"));
   EXPECT_THAT(help["eval.NAME.k"], ::testing::HasSubstr("(knn) "));
   EXPECT_THAT(help["optimizer.name"], ::testing::HasSubstr("adamw, adam, "));
+  EXPECT_THAT(help["optimizer.b1"], ::testing::HasSubstr("(adamw) "));
+  EXPECT_THAT(help["optimizer.b1"], ::testing::HasSubstr("(lion) "));
   EXPECT_THAT(help["model.depth"], ::testing::HasSubstr("(vit) "));
 }
 

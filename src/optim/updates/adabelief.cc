@@ -67,6 +67,7 @@ std::unique_ptr<UpdateRule> make_adabelief(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdabelief = {"adabelief", "Adam by the gradient's difference from its mean, as timm", make_adabelief};
+const OptimizerKind kAdabelief = {"adabelief", "Adam by the gradient's difference from its mean, as timm", make_adabelief,
+                                  config::keys_of<AdaBeliefOptions>};
 
 }  // namespace tessera::optim

@@ -51,6 +51,7 @@ std::unique_ptr<UpdateRule> make_adadelta(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdadelta = {"adadelta", "steps in units of the weights' own, as torch", make_adadelta};
+const OptimizerKind kAdadelta = {"adadelta", "steps in units of the weights' own, as torch", make_adadelta,
+                                 config::keys_of<AdadeltaOptions>};
 
 }  // namespace tessera::optim

@@ -116,6 +116,7 @@ std::unique_ptr<UpdateRule> make_adafactor(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdafactor = {"adafactor", "second moments by row and column, as timm (Fairseq)", make_adafactor};
+const OptimizerKind kAdafactor = {"adafactor", "second moments by row and column, as timm (Fairseq)", make_adafactor,
+                                  config::keys_of<AdafactorOptions>};
 
 }  // namespace tessera::optim

@@ -90,6 +90,7 @@ std::unique_ptr<UpdateRule> make_adafactor_bv(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdafactorBv = {"adafactor_bv", "second moments by row and column, as big_vision", make_adafactor_bv};
+const OptimizerKind kAdafactorBv = {"adafactor_bv", "second moments by row and column, as big_vision", make_adafactor_bv,
+                                    config::keys_of<AdafactorBvOptions>};
 
 }  // namespace tessera::optim

@@ -53,6 +53,7 @@ std::unique_ptr<UpdateRule> make_adagrad(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdagrad = {"adagrad", "gradients over the root of all squares so far, as torch", make_adagrad};
+const OptimizerKind kAdagrad = {"adagrad", "gradients over the root of all squares so far, as torch", make_adagrad,
+                                config::keys_of<AdagradOptions>};
 
 }  // namespace tessera::optim

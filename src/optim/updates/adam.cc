@@ -52,14 +52,20 @@ Update Adam::update(const Param& param, Value value, Value grad, const ir::Value
 
 namespace {
 
-std::unique_ptr<UpdateRule> make_adam(config::Section section) { return make(std::move(section), {.decoupled = "none"}); }
+AdamOptions adam_defaults() { return {.decoupled = "none"}; }
+AdamOptions nadamw_defaults() { return {.nesterov = true}; }
+
+std::unique_ptr<UpdateRule> make_adam(config::Section section) { return make(std::move(section), adam_defaults()); }
 std::unique_ptr<UpdateRule> make_adamw(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_nadamw(config::Section section) { return make(std::move(section), {.nesterov = true}); }
+std::unique_ptr<UpdateRule> make_nadamw(config::Section section) { return make(std::move(section), nadamw_defaults()); }
+
+std::vector<config::KeyDoc> adam_keys(const std::string& prefix) { return config::describe(adam_defaults(), prefix); }
+std::vector<config::KeyDoc> nadamw_keys(const std::string& prefix) { return config::describe(nadamw_defaults(), prefix); }
 
 }  // namespace
 
-const OptimizerKind kAdamw = {"adamw", "Adam with decoupled weight decay, as torch", make_adamw};
-const OptimizerKind kAdam = {"adam", "Adam, as torch", make_adam};
-const OptimizerKind kNadamw = {"nadamw", "AdamW that looks a step ahead, as timm", make_nadamw};
+const OptimizerKind kAdamw = {"adamw", "Adam with decoupled weight decay, as torch", make_adamw, config::keys_of<AdamOptions>};
+const OptimizerKind kAdam = {"adam", "Adam, as torch", make_adam, adam_keys};
+const OptimizerKind kNadamw = {"nadamw", "AdamW that looks a step ahead, as timm", make_nadamw, nadamw_keys};
 
 }  // namespace tessera::optim

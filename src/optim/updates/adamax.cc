@@ -53,6 +53,6 @@ std::unique_ptr<UpdateRule> make_adamax(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdamax = {"adamax", "Adam by the largest gradient, as torch", make_adamax};
+const OptimizerKind kAdamax = {"adamax", "Adam by the largest gradient, as torch", make_adamax, config::keys_of<AdamaxOptions>};
 
 }  // namespace tessera::optim

@@ -181,7 +181,9 @@ std::unique_ptr<UpdateRule> make_sgdp(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kAdamP = {"adamp", "AdamW whose steps do not lengthen weights that a norm follows, as timm", make_adamp};
-const OptimizerKind kSgdP = {"sgdp", "SGD whose steps do not lengthen weights that a norm follows, as timm", make_sgdp};
+const OptimizerKind kAdamP = {"adamp", "AdamW whose steps do not lengthen weights that a norm follows, as timm", make_adamp,
+                              config::keys_of<AdamPOptions>};
+const OptimizerKind kSgdP = {"sgdp", "SGD whose steps do not lengthen weights that a norm follows, as timm", make_sgdp,
+                             config::keys_of<SgdPOptions>};
 
 }  // namespace tessera::optim

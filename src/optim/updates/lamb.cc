@@ -80,16 +80,21 @@ std::unique_ptr<UpdateRule> make(config::Section section, LambOptions options) {
   return std::make_unique<Lamb>(options, parse_decay(section, options.decoupled));
 }
 
-std::unique_ptr<UpdateRule> make_lamb(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_lambc(config::Section section) {
+LambOptions lambc_defaults() {
   LambOptions options;
   options.trust_clip = true;
-  return make(std::move(section), options);
+  return options;
 }
+
+std::unique_ptr<UpdateRule> make_lamb(config::Section section) { return make(std::move(section), {}); }
+std::unique_ptr<UpdateRule> make_lambc(config::Section section) { return make(std::move(section), lambc_defaults()); }
+
+std::vector<config::KeyDoc> lambc_keys(const std::string& prefix) { return config::describe(lambc_defaults(), prefix); }
 
 }  // namespace
 
-const OptimizerKind kLamb = {"lamb", "Adam with a rate for each layer, as timm and NVIDIA", make_lamb};
-const OptimizerKind kLambc = {"lambc", "LAMB whose trust ratio is at most 1, as timm", make_lambc};
+const OptimizerKind kLamb = {"lamb", "Adam with a rate for each layer, as timm and NVIDIA", make_lamb,
+                             config::keys_of<LambOptions>};
+const OptimizerKind kLambc = {"lambc", "LAMB whose trust ratio is at most 1, as timm", make_lambc, lambc_keys};
 
 }  // namespace tessera::optim

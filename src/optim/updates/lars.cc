@@ -64,12 +64,16 @@ std::unique_ptr<UpdateRule> make(config::Section section, LarsOptions options) {
   return std::make_unique<Lars>(options);
 }
 
+LarsOptions larc_defaults() { return {.trust_clip = true}; }
+
 std::unique_ptr<UpdateRule> make_lars(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_larc(config::Section section) { return make(std::move(section), {.trust_clip = true}); }
+std::unique_ptr<UpdateRule> make_larc(config::Section section) { return make(std::move(section), larc_defaults()); }
+
+std::vector<config::KeyDoc> larc_keys(const std::string& prefix) { return config::describe(larc_defaults(), prefix); }
 
 }  // namespace
 
-const OptimizerKind kLars = {"lars", "SGD with a rate for each layer, as timm", make_lars};
-const OptimizerKind kLarc = {"larc", "LARS whose rates are at most lr, as timm", make_larc};
+const OptimizerKind kLars = {"lars", "SGD with a rate for each layer, as timm", make_lars, config::keys_of<LarsOptions>};
+const OptimizerKind kLarc = {"larc", "LARS whose rates are at most lr, as timm", make_larc, larc_keys};
 
 }  // namespace tessera::optim

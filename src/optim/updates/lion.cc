@@ -49,6 +49,6 @@ std::unique_ptr<UpdateRule> make_lion(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kLion = {"lion", "the sign of a moving mean, as timm and optax", make_lion};
+const OptimizerKind kLion = {"lion", "the sign of a moving mean, as timm and optax", make_lion, config::keys_of<LionOptions>};
 
 }  // namespace tessera::optim

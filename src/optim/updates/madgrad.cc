@@ -60,6 +60,7 @@ std::unique_ptr<UpdateRule> make_madgrad(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kMadgrad = {"madgrad", "dual averaging with momentum, as timm", make_madgrad};
+const OptimizerKind kMadgrad = {"madgrad", "dual averaging with momentum, as timm", make_madgrad,
+                                config::keys_of<MadgradOptions>};
 
 }  // namespace tessera::optim

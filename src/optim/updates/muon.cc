@@ -215,6 +215,7 @@ std::unique_ptr<UpdateRule> make_muon(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kMuon = {"muon", "orthogonalised momentum for matrices, AdamW for the rest, as timm", make_muon};
+const OptimizerKind kMuon = {"muon", "orthogonalised momentum for matrices, AdamW for the rest, as timm", make_muon,
+                             config::keys_of<MuonOptions>};
 
 }  // namespace tessera::optim

@@ -60,6 +60,7 @@ std::unique_ptr<UpdateRule> make_nadam(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kNadam = {"nadam", "Adam with scheduled Nesterov momentum, as torch", make_nadam};
+const OptimizerKind kNadam = {"nadam", "Adam with scheduled Nesterov momentum, as torch", make_nadam,
+                              config::keys_of<NAdamOptions>};
 
 }  // namespace tessera::optim

@@ -59,6 +59,7 @@ std::unique_ptr<UpdateRule> make_novograd(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kNovograd = {"novograd", "gradients over their layer's norm, as timm and NVIDIA", make_novograd};
+const OptimizerKind kNovograd = {"novograd", "gradients over their layer's norm, as timm and NVIDIA", make_novograd,
+                                 config::keys_of<NovogradOptions>};
 
 }  // namespace tessera::optim

@@ -52,6 +52,7 @@ std::unique_ptr<UpdateRule> make_radam(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kRadam = {"radam", "Adam whose rate waits for the variance to be known, as torch", make_radam};
+const OptimizerKind kRadam = {"radam", "Adam whose rate waits for the variance to be known, as torch", make_radam,
+                              config::keys_of<RAdamOptions>};
 
 }  // namespace tessera::optim

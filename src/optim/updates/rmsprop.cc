@@ -70,6 +70,7 @@ std::unique_ptr<UpdateRule> make_rmsprop(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kRmsprop = {"rmsprop", "gradients over their root mean square, as torch", make_rmsprop};
+const OptimizerKind kRmsprop = {"rmsprop", "gradients over their root mean square, as torch", make_rmsprop,
+                                config::keys_of<RmspropOptions>};
 
 }  // namespace tessera::optim

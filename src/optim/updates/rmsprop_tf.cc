@@ -79,6 +79,7 @@ std::unique_ptr<UpdateRule> make_rmsprop_tf(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kRmspropTf = {"rmsprop_tf", "RMSprop as TensorFlow computes it, as timm", make_rmsprop_tf};
+const OptimizerKind kRmspropTf = {"rmsprop_tf", "RMSprop as TensorFlow computes it, as timm", make_rmsprop_tf,
+                                  config::keys_of<RmspropOptions>};
 
 }  // namespace tessera::optim

@@ -59,6 +59,7 @@ std::unique_ptr<UpdateRule> make_sgd(config::Section section) {
 
 }  // namespace
 
-const OptimizerKind kSgd = {"sgd", "stochastic gradient descent with Nesterov momentum, as torch", make_sgd};
+const OptimizerKind kSgd = {"sgd", "stochastic gradient descent with Nesterov momentum, as torch", make_sgd,
+                            config::keys_of<SgdOptions>};
 
 }  // namespace tessera::optim

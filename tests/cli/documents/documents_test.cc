@@ -31,11 +31,6 @@ const std::set<std::string>& known_keys() {
     for (const recipe::SectionKeys& section : recipe::recipe_keys()) {
       for (const config::KeyDoc& doc : section.keys) out.insert(doc.key);
     }
-    // Each optimizer's own.
-    const std::string list = key_help("optimizers");
-    const std::regex own("([a-z_0-9]+) = ");
-    for (std::sregex_iterator match(list.begin(), list.end(), own), end; match != end; ++match)
-      out.insert("optimizer." + (*match)[1].str());
     return out;
   }();
   return keys;
