@@ -3,8 +3,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "base/error.h"
-#include "base/printable.h"
+#include "data/formats/bytes/fail_at.h"
 
 namespace tessera::data {
 namespace {
@@ -53,12 +52,6 @@ int64_t checksum(std::string_view header) {
   }
   return sum;
 }
-
-[[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help) {
-  throw data_error(fmt::format("`{}`: {} at offset {}", one_line(path), one_line(what), offset), {}, help);
-}
-
-constexpr const char* kCopyAgain = "the file is damaged or was not copied whole: copy it again";
 
 // "27 path=some/name\n…" -> values of path and size.
 struct PaxRecords {
@@ -134,23 +127,23 @@ std::optional<TarMember> read_tar_member(const std::string& path, Window& window
   PaxRecords pax;
   for (std::optional<std::string> gnu_name;;) {
     if (offset == window.file_size()) {
-      if (offset != member.header) fail(path, offset, "a member without its header", kCopyAgain);
+      if (offset != member.header) fail_at(path, offset, "a member without its header");
       return std::nullopt;
     }
-    if (!window.has(offset, kBlock)) fail(path, offset, "a member's header is cut short", kCopyAgain);
+    if (!window.has(offset, kBlock)) fail_at(path, offset, "a member's header is cut short");
     const std::string header(window.get(offset, kBlock));
     if (header.find_first_not_of('\0') == std::string::npos) return std::nullopt;
     const auto sum = number(field(header, kChecksum));
     if (!sum || *sum != checksum(header)) {
-      fail(path, offset, offset == 0 ? "this is no tar archive: wrong checksum" : "wrong checksum of a member's header",
-           offset == 0 ? "compressed archives must be uncompressed first" : kCopyAgain);
+      fail_at(path, offset, offset == 0 ? "this is no tar archive: wrong checksum" : "wrong checksum of a member's header",
+              offset == 0 ? "compressed archives must be uncompressed first" : kCopyAgain);
     }
     const char type = header[kType];
     const auto own_size = number(field(header, kSize));
     const bool extra = type == 'x' || type == 'g' || type == 'L' || type == 'K';
     const int64_t size = extra || !pax.size ? own_size.value_or(-1) : *pax.size;
     const int64_t data = offset + kBlock;
-    if (size < 0 || !window.has(data, size)) fail(path, offset, "a member is cut short", kCopyAgain);
+    if (size < 0 || !window.has(data, size)) fail_at(path, offset, "a member is cut short");
     const int64_t end = std::min(data + (size + kBlock - 1) / kBlock * kBlock, window.file_size());
     if (!extra) {
       member.data = data, member.size = size, member.end = end;
@@ -158,12 +151,12 @@ std::optional<TarMember> read_tar_member(const std::string& path, Window& window
       member.regular = type == '0' || type == '\0' || type == '7';
       return member;
     }
-    if (size > kMaxName) fail(path, offset, fmt::format("a header of {} bytes", size), kCopyAgain);
+    if (size > kMaxName) fail_at(path, offset, fmt::format("a header of {} bytes", size));
     const std::string_view content = window.get(data, size);
     if (type == 'L') gnu_name = std::string(text(content));
     if (type == 'x') {
       const auto records = parse_pax(content);
-      if (!records) fail(path, offset, "a pax header that cannot be read", kCopyAgain);
+      if (!records) fail_at(path, offset, "a pax header that cannot be read");
       pax = *records;
     }
     offset = end;

@@ -4,16 +4,11 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/formats/bytes/fail_at.h"
 #include "data/formats/bytes/window.h"
 
 namespace tessera::data {
 namespace {
-
-constexpr const char* kCopyAgain = "the file is damaged or was not copied whole: copy it again";
-
-[[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help) {
-  throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {}, help);
-}
 
 // TFRecord files may be compressed as a whole; then they begin as gzip or zlib streams do.
 void refuse_compressed(const std::string& path, std::string_view header) {
@@ -31,17 +26,17 @@ void refuse_compressed(const std::string& path, std::string_view header) {
 // The data of the record whose header is at `offset`; nothing at the file's end.
 std::optional<Extent> record_at(const std::string& path, Window& window, int64_t offset) {
   if (offset == window.file_size()) return std::nullopt;
-  if (!window.has(offset, kTfrecordHeader)) fail(path, offset, "a record is cut short", kCopyAgain);
+  if (!window.has(offset, kTfrecordHeader)) fail_at(path, offset, "a record is cut short");
   const std::string_view header = window.get(offset, kTfrecordHeader);
   const std::optional<uint64_t> length = store::tfrecord_length(header);
   if (!length) {
-    if (offset > 0) fail(path, offset, "wrong checksum of a record's length", kCopyAgain);
+    if (offset > 0) fail_at(path, offset, "wrong checksum of a record's length");
     refuse_compressed(path, header);
-    fail(path, offset, "this is no TFRecord file: wrong checksum", "");
+    fail_at(path, offset, "this is no TFRecord file: wrong checksum", "");
   }
   const int64_t body = offset + kTfrecordHeader;
   if (*length > uint64_t{INT64_MAX} / 2 || !window.has(body, static_cast<int64_t>(*length) + kTfrecordFooter))
-    fail(path, offset, fmt::format("a record of {} bytes is cut short", *length), kCopyAgain);
+    fail_at(path, offset, fmt::format("a record of {} bytes is cut short", *length));
   return Extent{body, static_cast<int64_t>(*length)};
 }
 

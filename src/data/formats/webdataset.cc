@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/error.h"
-#include "base/printable.h"
 #include "data/formats/bytes/bytes_file.h"
+#include "data/formats/bytes/fail_at.h"
 #include "data/formats/tar.h"
 
 namespace tessera::data {
@@ -17,10 +16,6 @@ bool is_meta(std::string_view path) {
   if (!path.starts_with("__")) return false;
   const std::string_view first = path.substr(0, path.find('/'));
   return first.size() >= 4 && first.ends_with("__");
-}
-
-[[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help) {
-  throw data_error(fmt::format("`{}`: {} at offset {}", one_line(path), one_line(what), offset), {}, help);
 }
 
 // Puts members together as they come.
@@ -44,13 +39,13 @@ class SampleWalk {
       if (!name) continue;
       if (!found) found = Found{name->key, {member->header, 0}, {}};
       if (found->members.size() == kMaxMembers) {
-        fail(path_, member->header, fmt::format("the sample `{}` has more than {} members", name->key, kMaxMembers),
-             "give its samples keys of their own");
+        fail_at(path_, member->header, fmt::format("the sample `{}` has more than {} members", name->key, kMaxMembers),
+                "give its samples keys of their own");
       }
       for (const auto& [extension, extent] : found->members) {
         if (extension != name->extension) continue;
-        fail(path_, member->header, fmt::format("the sample `{}` has two members .{}", name->key, extension),
-             "give its samples keys of their own");
+        fail_at(path_, member->header, fmt::format("the sample `{}` has two members .{}", name->key, extension),
+                "give its samples keys of their own");
       }
       found->members.emplace_back(name->extension, Extent{member->data, member->size});
       found->extent.length = member->data + member->size - found->extent.offset;
@@ -97,8 +92,8 @@ std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile&
   std::vector<Extent> samples;
   while (const auto found = walk.next()) {
     if (!keys.insert(found->key).second) {
-      fail(path, found->extent.offset, fmt::format("the key `{}` comes again", found->key),
-           "members of one sample must stand together: sort the archive by name when it is made");
+      fail_at(path, found->extent.offset, fmt::format("the key `{}` comes again", found->key),
+              "members of one sample must stand together: sort the archive by name when it is made");
     }
     samples.push_back(found->extent);
     if (!visit) continue;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/formats/array_record/riegeli.h"
 #include "data/formats/bytes/extent.h"
+#include "data/formats/bytes/fail_at.h"
 #include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
@@ -26,11 +27,6 @@ constexpr uint64_t kMaxRecords = uint64_t{1} << 24;  // of a chunk
 // What a chunk may say that it holds without being asked how: a few bytes can be packed from any number of equal ones.
 constexpr uint64_t kFreelyDecoded = uint64_t{64} << 20;
 constexpr uint64_t kMaxRatio = 1100;
-
-[[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& what, const std::string& help = {}) {
-  throw data_error(fmt::format("`{}`: {} at offset {}", path, what, offset), {},
-                   help.empty() ? "the file is damaged or was not copied whole: copy it again" : help);
-}
 
 bool decompress_zstd(std::string_view in, uint8_t* out, size_t size) {
   const size_t got = ZSTD_decompress(out, size, in.data(), in.size());
@@ -84,24 +80,24 @@ struct RawChunk {
 RawChunk read_chunk(const std::string& path, const store::ReadableFile& file, int64_t begin, int64_t end) {
   RawChunk chunk;
   if (begin < 0 || end > file.size() || end - begin < static_cast<int64_t>(kRiegeliHeader))
-    fail(path, begin, "a chunk of records is cut short");
-  if (end - begin > 2 * kMaxSampleBytes) fail(path, begin, "a chunk of records that is too large to be read");
+    fail_at(path, begin, "a chunk of records is cut short");
+  if (end - begin > 2 * kMaxSampleBytes) fail_at(path, begin, "a chunk of records that is too large to be read");
   chunk.bytes = read_riegeli(file, begin, end);
   if (chunk.bytes.size() < kRiegeliHeader || !parse_riegeli_header(chunk.bytes, chunk.header))
-    fail(path, begin, "wrong checksum of a chunk's header");
-  if (chunk.header.data_size > chunk.bytes.size() - kRiegeliHeader) fail(path, begin, "a chunk of records is cut short");
+    fail_at(path, begin, "wrong checksum of a chunk's header");
+  if (chunk.header.data_size > chunk.bytes.size() - kRiegeliHeader) fail_at(path, begin, "a chunk of records is cut short");
   chunk.bytes.resize(kRiegeliHeader + chunk.header.data_size);
-  if (riegeli_hash(chunk.data()) != chunk.header.data_hash) fail(path, begin, "wrong checksum of a chunk of records");
+  if (riegeli_hash(chunk.data()) != chunk.header.data_hash) fail_at(path, begin, "wrong checksum of a chunk of records");
   return chunk;
 }
 
 void decode(const std::string& path, int64_t begin, const RawChunk& chunk, RecordGroup& group) {
   if (chunk.header.type == 't') {
-    fail(path, begin, "a transposed chunk, which this program cannot read", "write the file again with `transpose:false`");
+    fail_at(path, begin, "a transposed chunk, which this program cannot read", "write the file again with `transpose:false`");
   }
-  if (chunk.header.type != 'r') fail(path, begin, fmt::format("a chunk of type {}, not records", int{chunk.header.type}));
+  if (chunk.header.type != 'r') fail_at(path, begin, fmt::format("a chunk of type {}, not records", int{chunk.header.type}));
   if (!decode_simple_chunk(chunk.data(), chunk.header.records, chunk.header.decoded_size, group))
-    fail(path, begin, "a chunk of records cannot be decompressed");
+    fail_at(path, begin, "a chunk of records cannot be decompressed");
 }
 
 // {1: a, 2: b, 3: c}; false when the bytes are no such message.
@@ -136,19 +132,19 @@ bool is_summary(std::string_view record, uint64_t (&numbers)[3]) {
 int64_t footer_offset(const std::string& path, const store::ReadableFile& file) {
   const int64_t size = file.size();
   constexpr const char* kNot = "this is no ArrayRecord file, or it is cut short";
-  if (size < kRiegeliBlock || size % kRiegeliBlock != 0) fail(path, size, kNot);
+  if (size < kRiegeliBlock || size % kRiegeliBlock != 0) fail_at(path, size, kNot);
   const int64_t begin = size - kRiegeliBlock;
   RiegeliHeader header;
   const std::string head = read_riegeli(file, begin, begin + kRiegeliBlockHeader + kRiegeliHeader);
   if (!parse_riegeli_header(head, header) || header.type == 's' || header.data_size > static_cast<uint64_t>(kRiegeliBlock)) {
-    fail(path, begin, kNot);
+    fail_at(path, begin, kNot);
   }
   RecordGroup group;
   const int64_t end = riegeli_end(begin, static_cast<int64_t>(kRiegeliHeader + header.data_size));
   decode(path, begin, read_chunk(path, file, begin, end), group);
   uint64_t numbers[3] = {};
-  if (group.ends.empty() || !read_numbers(group[0], numbers) || numbers[1] != kArrayRecordMagic) fail(path, begin, kNot);
-  if (numbers[0] >= static_cast<uint64_t>(begin)) fail(path, begin, "the index of the file lies outside it");
+  if (group.ends.empty() || !read_numbers(group[0], numbers) || numbers[1] != kArrayRecordMagic) fail_at(path, begin, kNot);
+  if (numbers[0] >= static_cast<uint64_t>(begin)) fail_at(path, begin, "the index of the file lies outside it");
   return static_cast<int64_t>(numbers[0]);
 }
 
@@ -182,7 +178,7 @@ void read_record_group(const std::string& path, const store::ReadableFile& file,
   const RawChunk chunk = read_chunk(path, file, begin, end);
   decode(path, begin, chunk, group);
   if (group.ends.size() != static_cast<size_t>(records))
-    fail(path, begin, fmt::format("a chunk of {} records where the index says {}", group.ends.size(), records));
+    fail_at(path, begin, fmt::format("a chunk of {} records where the index says {}", group.ends.size(), records));
 }
 
 ArrayRecordIndex read_array_record_index(const std::string& path, const store::ReadableFile& file) {
@@ -191,27 +187,27 @@ ArrayRecordIndex read_array_record_index(const std::string& path, const store::R
   RiegeliHeader header;
   if (head.size() < kRiegeliHeader || !parse_riegeli_header(head, header) ||
       header.data_size > static_cast<uint64_t>(file.size())) {
-    fail(path, footer, "the index of the file is damaged");
+    fail_at(path, footer, "the index of the file is damaged");
   }
   RecordGroup group;
   const int64_t end = riegeli_end(footer, static_cast<int64_t>(kRiegeliHeader + header.data_size));
   decode(path, footer, read_chunk(path, file, footer, end), group);
   uint64_t summary[3] = {};
   if (group.ends.empty() || !is_summary(group[0], summary) || summary[1] != group.ends.size() - 1)
-    fail(path, footer, "the index of the file is damaged");
+    fail_at(path, footer, "the index of the file is damaged");
   ArrayRecordIndex index{{}, {0}};
   for (size_t i = 1; i < group.ends.size(); ++i) {
     uint64_t chunk[3] = {};
     const auto most = static_cast<uint64_t>(footer);
     if (!read_numbers(group[i], chunk) || chunk[0] >= most || chunk[2] > most ||
         (i > 1 && static_cast<int64_t>(chunk[0]) <= index.offsets.back())) {
-      fail(path, footer, "the index of the file is damaged");
+      fail_at(path, footer, "the index of the file is damaged");
     }
     index.offsets.push_back(static_cast<int64_t>(chunk[0]));
     index.first.push_back(index.first.back() + static_cast<int64_t>(chunk[2]));
   }
   index.offsets.push_back(footer);
-  if (static_cast<uint64_t>(index.records()) != summary[2]) fail(path, footer, "the index of the file is damaged");
+  if (static_cast<uint64_t>(index.records()) != summary[2]) fail_at(path, footer, "the index of the file is damaged");
   return index;
 }
 
