@@ -20,10 +20,6 @@ void check_step(const std::string& path, int64_t step) {
   }
 }
 
-Error damaged(const std::string& path, const std::string& why) {
-  return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
-}
-
 // The contents of all files, in the order of the list, once their checksums fit.
 std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::string& path, const Commit& commit) {
   std::vector<store::Bytes> contents;
@@ -37,7 +33,7 @@ std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::strin
     const bool fits = static_cast<int64_t>(content.size()) == file.size && store::crc32c(content.data) == file.crc32c;
     content.check();
     if (fits) return;
-    throw damaged(store::join_path(path, file.name), "its checksum does not fit");
+    throw damaged_file(store::join_path(path, file.name), "its checksum does not fit");
   });
   return contents;
 }
@@ -46,7 +42,7 @@ nlohmann::ordered_json parse_state_json(const store::Bytes& bytes, const std::st
   try {
     return parse_ordered_json(store::as_text(bytes.data), path);
   } catch (const Error& error) {
-    throw damaged(path, error.message());
+    throw damaged_file(path, error.message());
   }
 }
 
@@ -58,7 +54,7 @@ std::string read_state_json(const store::Bytes& bytes, const std::string& path, 
     }
     return json.at("state").dump();
   } catch (const nlohmann::json::exception& error) {
-    throw damaged(path, error.what());
+    throw damaged_file(path, error.what());
   }
 }
 

@@ -59,15 +59,11 @@ uint32_t parse_checksum(const std::string& text) {
   return value;
 }
 
-Error damaged_commit(const std::string& path, std::string_view why) {
-  return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
-}
-
 // Of JSON. Throws where it is none, or does not fit.
 int64_t count_at(const nlohmann::json& json, const char* key, const std::string& path) {
   const nlohmann::json& value = json.at(key);
   if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
-    throw damaged_commit(path, fmt::format("its `{}` is no whole number from 0 on", key));
+    throw damaged_file(path, fmt::format("its `{}` is no whole number from 0 on", key));
   return value.get<int64_t>();
 }
 
@@ -81,14 +77,18 @@ void check_version(int64_t version, const std::string& path) {
 void check_list(const Commit& commit, const std::string& path) {
   const auto is_json = [](const CommittedFile& file) { return file.name == kStateJsonFile; };
   if (std::count_if(commit.files.begin(), commit.files.end(), is_json) != 1) {
-    throw damaged_commit(path, fmt::format("it must list `{}` once", kStateJsonFile));
+    throw damaged_file(path, fmt::format("it must list `{}` once", kStateJsonFile));
   }
   if (state_files(commit)) return;
-  throw damaged_commit(path, fmt::format("it must list `{}`{} once", kStateFile,
-                                         commit.version == kPlainVersion ? "" : ", or else each of its numbered files,"));
+  throw damaged_file(path, fmt::format("it must list `{}`{} once", kStateFile,
+                                       commit.version == kPlainVersion ? "" : ", or else each of its numbered files,"));
 }
 
 }  // namespace
+
+Error damaged_file(const std::string& path, std::string_view why) {
+  return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
+}
 
 std::string step_directory(int64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
@@ -159,27 +159,27 @@ std::optional<std::vector<size_t>> state_files(const Commit& commit) {
 
 Commit parse_file_list(std::string_view text, const std::string& path) {
   const auto end = text.rfind("  \"crc32c\": \"");
-  if (end == std::string_view::npos) throw damaged_commit(path, "its checksum is missing");
-  if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged_commit(path, "its checksum does not fit");
+  if (end == std::string_view::npos) throw damaged_file(path, "its checksum is missing");
+  if (text.substr(end) != checksum_lines(text.substr(0, end))) throw damaged_file(path, "its checksum does not fit");
   const auto [json, problem] = read_json(text);
-  if (!problem.empty()) throw damaged_commit(path, problem);
+  if (!problem.empty()) throw damaged_file(path, problem);
   try {
-    if (json.at("format") != kFormatName) throw damaged_commit(path, "it is not a checkpoint's");
+    if (json.at("format") != kFormatName) throw damaged_file(path, "it is not a checkpoint's");
     const int64_t version = count_at(json, "version", path);
     check_version(version, path);
     Commit commit{count_at(json, "step", path), {}, version};
     if (json.contains("run")) {
       commit.run = json.at("run").get<std::string>();
-      if (!is_plain_name(commit.run)) throw damaged_commit(path, "its `run` is no name");
+      if (!is_plain_name(commit.run)) throw damaged_file(path, "its `run` is no name");
     }
     for (const auto& item : json.at("files")) {
       commit.files.push_back({item.at("name").get<std::string>(), count_at(item, "size", path),
                               parse_checksum(item.at("crc32c").get<std::string>())});
-      if (!is_plain_name(commit.files.back().name)) throw damaged_commit(path, "it lists a file outside the checkpoint");
+      if (!is_plain_name(commit.files.back().name)) throw damaged_file(path, "it lists a file outside the checkpoint");
     }
     return commit;
   } catch (const nlohmann::json::exception& error) {
-    throw damaged_commit(path, error.what());
+    throw damaged_file(path, error.what());
   }
 }
 
@@ -195,14 +195,14 @@ Commit read_commit(store::FileSystem& files, const std::string& directory) {
   if (!info)
     throw data_error(fmt::format("`{}` is half-written or half-removed: it has no {} file", directory, kCommitFile), {},
                      kDamagedHelp);
-  if (info->size > kMaxCommitBytes) throw damaged_commit(path, fmt::format("it has {} bytes", info->size));
+  if (info->size > kMaxCommitBytes) throw damaged_file(path, fmt::format("it has {} bytes", info->size));
   Commit commit = parse_commit(store::read_text(files, path), path);
   for (const CommittedFile& file : commit.files) {
     const std::string file_path = store::join_path(directory, file.name);
     const auto found = files.info(file_path);
     if (!found) throw data_error(fmt::format("`{}` is missing", file_path), {}, kDamagedHelp);
     if (found->size != file.size) {
-      throw damaged_commit(file_path, fmt::format("it has {} bytes, {} were written", found->size, file.size));
+      throw damaged_file(file_path, fmt::format("it has {} bytes, {} were written", found->size, file.size));
     }
   }
   return commit;

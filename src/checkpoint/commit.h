@@ -21,6 +21,9 @@ inline constexpr std::string_view kDamagedSuffix = "damaged";
 // What to do where a checkpoint that the user named can't be read.
 inline constexpr const char* kDamagedHelp = "copy it again, or name another of the run's checkpoints, as RUN@STEP";
 
+// A data error: a file of a checkpoint, or the directory, is damaged.
+Error damaged_file(const std::string& path, std::string_view why);
+
 struct DirectoryName {
   int64_t step = 0;
   std::optional<int64_t> writer;  // process id of a save that has not ended: "step_000001000.tmp-4711"
