@@ -10,15 +10,10 @@
 #include "ir/ops.h"
 #include "ir/passes/rewrite.h"
 #include "ir/passes/split_fixed.h"
+#include "ir/types_of.h"
 
 namespace tessera::host {
 namespace {
-
-Types types_of(const ir::Values& values) {
-  Types types;
-  for (const ir::Value v : values) types.push_back(v.type());
-  return types;
-}
 
 Types with_bf16_as_f32(Types types) {
   for (TensorType& type : types) {

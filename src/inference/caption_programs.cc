@@ -2,18 +2,13 @@
 
 #include "inference/tracer.h"
 #include "ir/ops.h"
+#include "ir/types_of.h"
 
 namespace tessera::inference {
 namespace {
 
 using ir::Value;
 using ir::Values;
-
-std::vector<TensorType> types_of(const Values& values) {
-  std::vector<TensorType> types;
-  for (const Value value : values) types.push_back(value.type());
-  return types;
-}
 
 // Rows `parents` of a cache [depth, rows, …].
 Value rows_of(Value cache, Value parents) {

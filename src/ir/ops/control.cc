@@ -6,17 +6,12 @@
 #include "ir/ops/support.h"
 #include "ir/passes/lower.h"
 #include "ir/sharding.h"
+#include "ir/types_of.h"
 
 namespace tessera::ir {
 namespace {
 
 using Types = std::vector<TensorType>;
-
-Types types_of(const Values& values) {
-  Types out;
-  for (const Value v : values) out.push_back(v.type());
-  return out;
-}
 
 Types operand_types(const Node& n) { return types_of(n.operands); }
 Values pass_through(const VjpArgs& a) { return a.ct; }

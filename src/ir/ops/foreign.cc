@@ -3,17 +3,12 @@
 #include "ir/composite.h"
 #include "ir/grad.h"
 #include "ir/ops/support.h"
+#include "ir/types_of.h"
 
 namespace tessera::ir {
 namespace {
 
 using Types = std::vector<TensorType>;
-
-Types types_of(const Values& values) {
-  Types out;
-  for (const Value v : values) out.push_back(v.type());
-  return out;
-}
 
 // Result types that cannot be inferred from operands are kept in the attributes: dtypes, ranks and sizes in three lists.
 Attrs with_types(Attrs attrs, const Types& results) {
