@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/system/environment.h"
+#include "base/system/seconds_since.h"
 #include "pjrt/client.h"
 #include "pjrt/plugin/plugin.h"
 #include "pjrt/program/collective_order.h"
@@ -100,10 +101,6 @@ std::string processor_description() {
   // The compiler splits loops over as many tasks as there are cores.
   if (sched_getaffinity(0, sizeof cores, &cores) == 0) description += fmt::format("cores {}", CPU_COUNT(&cores));
   return description;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // What to keep of a program. Throws an Error where it can't be kept.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/system/seconds_since.h"
 #include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
@@ -25,8 +26,6 @@ namespace tessera::sweep {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::optional<train::RunFacts> facts_of(const std::string& run) {
   const std::string path = store::join_path(run, "run.json");

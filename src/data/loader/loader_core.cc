@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "base/system/file_calls.h"
 #include "base/system/process.h"
+#include "base/system/seconds_since.h"
 #include "base/text/text.h"
 #include "store/url.h"
 
@@ -27,8 +28,6 @@ constexpr int kReaders = 8, kServerReaders = 64;
 constexpr int64_t kServerRows = 256;
 constexpr auto kLookForStop = std::chrono::milliseconds(50);
 constexpr double kAgain = 5;  // times the patience until what hangs is reported again
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 int64_t host_rows(const LoaderOptions& options) {
   return options.row_count < 0 ? options.batch - options.row_begin : options.row_count;

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/system/process.h"
+#include "base/system/seconds_since.h"
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "data/loader/loader.h"
@@ -19,8 +20,6 @@ namespace tessera::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Stage {
   std::string name;
