@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/median.h"
 #include "base/text/text.h"
 
 namespace tessera::monitor {
@@ -18,13 +19,6 @@ namespace {
 std::optional<double> find(const MetricRow& row, std::string_view name) {
   const auto found = row.values.find(name);
   return found == row.values.end() || !std::isfinite(found->second) ? std::nullopt : std::optional(found->second);
-}
-
-// The upper one of an even number.
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 // Fires after `needed` bad lines in a row, and is ready again after `calm` good ones.
@@ -68,7 +62,7 @@ class LossSpike final : public AlertDetector {
       settle();
     }
     if (window_.size() < kLeastWindow) return keep(*loss);
-    const double middle = median({window_.end() - kLeastWindow, window_.end()}), spread = spread_about(middle);
+    const double middle = upper_median({window_.end() - kLeastWindow, window_.end()}), spread = spread_about(middle);
     lowest_ = std::min(lowest_, middle);
     const double above = *loss - middle, fall = std::max(0.0, *first_ - lowest_);
     if (active_) {
@@ -96,7 +90,7 @@ class LossSpike final : public AlertDetector {
   void keep(double loss) {
     window_.push_back(loss);
     if (window_.size() > kLossWindow) window_.pop_front();
-    if (!first_ && window_.size() == kFirstLines) first_ = lowest_ = median({window_.begin(), window_.end()});
+    if (!first_ && window_.size() == kFirstLines) first_ = lowest_ = upper_median({window_.begin(), window_.end()});
   }
   // As a standard deviation: of a line from the next one, which a loss that falls changes little, or from the median, which one
   // that wanders does; the greater of them. Of constant losses it is a little more than nothing.
@@ -104,7 +98,8 @@ class LossSpike final : public AlertDetector {
     std::vector<double> steps, distances;
     for (size_t i = 1; i < window_.size(); ++i) steps.push_back(std::abs(window_[i] - window_[i - 1]) / std::numbers::sqrt2);
     for (size_t i = window_.size() - kLeastWindow; i < window_.size(); ++i) distances.push_back(std::abs(window_[i] - middle));
-    return std::max(kDeviation * std::max(median(std::move(steps)), median(std::move(distances))), 1e-3 * std::abs(middle));
+    return std::max(kDeviation * std::max(upper_median(std::move(steps)), upper_median(std::move(distances))),
+                    1e-3 * std::abs(middle));
   }
   void settle() {
     active_ = false, calm_ = 0;
@@ -221,7 +216,7 @@ class Memory final : public AlertDetector {
     if (!resident || !epoch || *epoch < *first_epoch_ + 1) return;
     block_.push_back(*resident);
     if (block_.size() < kMemoryBlock) return;
-    blocks_.push_back(median(std::exchange(block_, {})));
+    blocks_.push_back(upper_median(std::exchange(block_, {})));
     if (blocks_.size() > kMemoryBlocks) blocks_.pop_front();
     if (told_ && blocks_.back() <= *told_) told_.reset();
     if (told_ || !grows()) return;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/median.h"
 #include "base/system/cpu_samples.h"
 #include "base/system/file_calls.h"
 #include "base/system/process.h"
@@ -39,12 +40,6 @@ int64_t unix_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 // What is to be recorded.
 struct Order {
   std::string reason, suffix;
@@ -58,7 +53,7 @@ struct Order {
 
 bool is_slow_step(double seconds, std::vector<double> before) {
   if (before.size() < kRing) return false;
-  const double median = median_of(std::move(before));
+  const double median = upper_median(std::move(before));
   return seconds > kTimesSlower * median && seconds > median + kLeastLoss;
 }
 
@@ -279,7 +274,7 @@ void Profiles::settled(int64_t step, Clock::time_point ready) {
 void Profiles::look_at(int64_t step, double seconds) {
   if (plan_.slow_steps && !slow_taken_ && is_slow_step(seconds, times_) && work_->slow_ones() < kMaxOfARun) {
     const std::string reason = fmt::format("after step {}, which took {:.3g} s, {:.1f} times the median of those before it",
-                                           step, seconds, seconds / median_of(times_));
+                                           step, seconds, seconds / upper_median(times_));
     Order order{.reason = reason,
                 .suffix = kSlow,
                 .last = step + kStepsLookedAt,
@@ -289,7 +284,7 @@ void Profiles::look_at(int64_t step, double seconds) {
     slow_taken_ = work_->begin(std::move(order)).empty();
     if (slow_taken_) {
       log_note(fmt::format("step {} took {:.3g} s, {:.1f} times the median of those before it; the next {} steps are profiled",
-                           human_count(step), seconds, seconds / median_of(times_), kStepsLookedAt));
+                           human_count(step), seconds, seconds / upper_median(times_), kStepsLookedAt));
     }
   }
   if (times_.size() < kRing) {
