@@ -10,17 +10,19 @@
 
 #include "base/error.h"
 #include "base/system/process.h"
+#include "base/text/json.h"
 #include "store/checksums.h"
 
 namespace tessera::inference {
 namespace {
 
-constexpr std::string_view kTemporary = ".tmp-";
+constexpr std::string_view kTemporary = ".tmp-", kRecord = "export.json", kRecordEnding = ".export.json";
+constexpr int64_t kMaxRecordBytes = 4096;
 
 // What exports write, whatever their format.
 bool is_exported(const std::string& name) {
   return name == "model.safetensors" || name == "config.json" || name == "preprocessor_config.json" ||
-         name.ends_with(".mlir") || name == "signature.json" || name == store::kChecksumList;
+         name.ends_with(".mlir") || name == "signature.json" || name == kRecord || name == store::kChecksumList;
 }
 
 // The directory itself where `path` is a link to one: its place is taken, not the link's.
@@ -77,20 +79,58 @@ void sweep(store::FileSystem& files, const std::string& directory) {
 }
 
 void fill(store::FileSystem& files, const std::string& directory, const std::vector<std::string>& names,
-          const std::function<void(const std::string&)>& write) {
+          const std::function<void(const std::string&)>& write, const std::string& record) {
   write(directory);
-  store::write_atomic(files, store::join_path(directory, store::kChecksumList), store::checksum_lines(files, directory, names));
+  std::vector<std::string> all = names;
+  if (!record.empty()) {
+    all.emplace_back(kRecord);
+    store::write_atomic(files, store::join_path(directory, kRecord), record);
+  }
+  store::write_atomic(files, store::join_path(directory, store::kChecksumList), store::checksum_lines(files, directory, all));
+}
+
+// Of the export at `path`; empty where there is nothing.
+std::string record_path(store::FileSystem& files, const std::string& path) {
+  const auto there = files.info(path);
+  if (!there) return "";
+  return there->directory ? store::join_path(path, kRecord) : path + std::string(kRecordEnding);
+}
+
+// Whether what is at `path` may give way to an export of this record.
+bool gives_way(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record) {
+  return existing == Existing::kReplace || (!record.empty() && export_record_at(files, path) == record);
+}
+
+// Of what stands in the way at `path`.
+std::string_view whose(store::FileSystem& files, const std::string& path) {
+  return export_record_at(files, path).empty() ? "" : ": the export of another run, or in another format";
 }
 
 }  // namespace
 
-void check_export_directory(store::FileSystem& files, const std::string& path, Existing existing) {
+std::string export_record(const std::string& run, std::string_view format) {
+  if (run.empty()) return "";
+  return nlohmann::ordered_json{{"run", run}, {"format", format}}.dump(1) + "\n";
+}
+
+std::string export_record_at(store::FileSystem& files, const std::string& path) {
+  const std::string record = record_path(files, path);
+  const auto info = record.empty() ? std::nullopt : files.info(record);
+  return info && !info->directory && info->size <= kMaxRecordBytes ? store::read_text(files, record) : "";
+}
+
+void remove_other_record(store::FileSystem& files, const std::string& path, const std::string& record) {
+  const std::string there = export_record_at(files, path);
+  if (!there.empty() && there != record) files.remove_file(record_path(files, path));
+}
+
+void check_export_directory(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record) {
   const std::string directory = real_directory(path);
   const auto info = files.info(directory);
   if (!info || (info->directory && is_empty(files, directory))) return;
   if (!info->directory) throw usage_error(fmt::format("`{}` is a file", path), "--to", "name a directory");
-  if (existing == Existing::kRefuse) {
-    throw usage_error(fmt::format("`{}` is there already and is not empty", path), "--to",
+  if (!gives_way(files, directory, existing, record)) {
+    throw usage_error(fmt::format("`{}` is there already and is not empty{}", path, whose(files, directory)), "--to",
                       "name a new directory, or give --overwrite");
   }
   for (const store::FileInfo& entry : files.list(directory)) {
@@ -100,28 +140,30 @@ void check_export_directory(store::FileSystem& files, const std::string& path, E
   }
 }
 
-void check_export_file(store::FileSystem& files, const std::string& path, Existing existing) {
+void check_export_file(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record) {
   const auto info = files.info(path);
   if (!info) return;
   if (info->directory) throw usage_error(fmt::format("`{}` is a directory", path), "--to", "name a file");
-  if (existing == Existing::kRefuse) {
-    throw usage_error(fmt::format("`{}` is there already", path), "--to", "name a new file, or give --overwrite");
+  if (!gives_way(files, path, existing, record)) {
+    throw usage_error(fmt::format("`{}` is there already{}", path, whose(files, path)), "--to",
+                      "name a new file, or give --overwrite");
   }
 }
 
 void write_export_directory(store::FileSystem& files, const std::string& path, Existing existing,
-                            const std::vector<std::string>& names, const std::function<void(const std::string&)>& write) {
-  check_export_directory(files, path, existing);
+                            const std::vector<std::string>& names, const std::function<void(const std::string&)>& write,
+                            const std::string& record) {
+  check_export_directory(files, path, existing, record);
   const std::string directory = real_directory(path), parent = store::parent_path(directory);
   const bool there = files.info(directory).has_value();
   const bool empty = there && is_empty(files, directory);
-  if (empty && !can_be_replaced(files, directory)) return fill(files, directory, names, write);
+  if (empty && !can_be_replaced(files, directory)) return fill(files, directory, names, write, record);
   files.make_directories(parent);
   sweep(files, directory);
   const std::string temporary = fmt::format("{}{}{}", directory, kTemporary, getpid());
   try {
     files.make_directories(temporary);
-    fill(files, temporary, names, write);
+    fill(files, temporary, names, write, record);
     there && !empty ? files.exchange(temporary, directory) : files.rename(temporary, directory);
     files.sync_directory(parent);
   } catch (const std::exception&) {
@@ -131,35 +173,42 @@ void write_export_directory(store::FileSystem& files, const std::string& path, E
   remove_quietly(files, temporary);  // what was there before
 }
 
-// The old checksum goes first and the new one comes last: between them there is a file without one, never with a wrong one.
 void write_safetensors_directory(const std::string& directory, Existing existing,
                                  const std::vector<checkpoint::TensorView>& tensors,
-                                 const std::vector<std::pair<std::string, std::string>>& descriptions) {
+                                 const std::vector<std::pair<std::string, std::string>>& descriptions,
+                                 const std::string& record) {
   store::FileSystem& files = store::local_files();
   std::vector<std::string> names = {"model.safetensors"};
   for (const auto& [name, text] : descriptions) names.push_back(name);
-  write_export_directory(files, directory, existing, names, [&](const std::string& folder) {
+  const auto write = [&](const std::string& folder) {
     store::write_atomic(files, store::join_path(folder, names[0]), [&](const std::string& temporary) {
       checkpoint::write_safetensors(files, temporary, tensors, {{"format", "pt"}});
     });
     for (const auto& [name, text] : descriptions) store::write_atomic(files, store::join_path(folder, name), text);
-  });
+  };
+  write_export_directory(files, directory, existing, names, write, record);
 }
 
+// The old checksum and record go first and the new ones come last: between them there is a file without, never with wrong ones.
 void write_export_file(store::FileSystem& files, const std::string& path, Existing existing,
-                       const std::function<void(const std::string&)>& write) {
-  check_export_file(files, path, existing);
-  const std::string sum = path + std::string(store::kChecksumEnding), directory = store::parent_path(path);
+                       const std::function<void(const std::string&)>& write, const std::string& record) {
+  check_export_file(files, path, existing, record);
+  const std::string sum = path + std::string(store::kChecksumEnding), beside = path + std::string(kRecordEnding);
+  const std::string directory = store::parent_path(path);
   files.make_directories(directory);
   std::string hex;
   store::write_atomic(files, path, [&](const std::string& temporary) {
     write(temporary);
     hex = store::to_hex(store::sha256_of(files, temporary));
-    if (files.info(sum)) {
-      files.remove_file(sum);
-      files.sync_directory(directory);
+    bool removed = false;
+    for (const std::string& old : {sum, beside}) {
+      if (!files.info(old)) continue;
+      files.remove_file(old);
+      removed = true;
     }
+    if (removed) files.sync_directory(directory);
   });
+  if (!record.empty()) store::write_atomic(files, beside, record);
   store::write_atomic(files, sum, fmt::format("{}  {}\n", hex, path.substr(path.rfind('/') + 1)));
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,25 +16,38 @@ namespace tessera::inference {
 // What to do where something is at the place already: a usage Error, or put the new in its place.
 enum class Existing { kRefuse, kReplace };
 
-// A usage Error where write_export_directory() or write_export_file() would refuse.
-void check_export_directory(store::FileSystem& files, const std::string& directory, Existing existing);
-void check_export_file(store::FileSystem& files, const std::string& path, Existing existing);
+// Whose an export is, as JSON: the run (checkpoint::LoadedCheckpoint::run) and the format. It lies in `export.json` of a directory
+// and in <path>.export.json beside a file. An export of the same record is replaced without being asked for. Empty where `run` is:
+// the weights are none of a run's, and nothing is written.
+std::string export_record(const std::string& run, std::string_view format);
+// The record of the directory or file at `path`; empty where there is none.
+std::string export_record_at(store::FileSystem& files, const std::string& path);
 
-// Calls `write` with a directory that it fills with the files `names`, the most important last, and syncs; adds SHA256SUMS. The
-// result takes the name `directory` in one step, so that a reader, and whoever comes after a power cut, sees the old files or
+// Removes the record at `path` where it is another one than `record`: before files are put there one after another.
+void remove_other_record(store::FileSystem& files, const std::string& path, const std::string& record);
+
+// A usage Error where write_export_directory() or write_export_file() would refuse.
+void check_export_directory(store::FileSystem& files, const std::string& directory, Existing existing,
+                            const std::string& record = {});
+void check_export_file(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record = {});
+
+// Calls `write` with a directory that it fills with the files `names`, the most important last, and syncs; adds its record and
+// SHA256SUMS. The result takes the name `directory` in one step, so that a reader, and whoever comes after a power cut, sees the old files or
 // the new ones. (An empty directory that can't be replaced, as a mount point, is filled in that order.) A directory that holds
 // anything but an earlier export is never replaced.
 void write_export_directory(store::FileSystem& files, const std::string& directory, Existing existing,
-                            const std::vector<std::string>& names, const std::function<void(const std::string&)>& write);
+                            const std::vector<std::string>& names, const std::function<void(const std::string&)>& write,
+                            const std::string& record = {});
 
 // An export of model.safetensors and texts that describe it, by their names; the last one is the most important.
 void write_safetensors_directory(const std::string& directory, Existing existing,
                                  const std::vector<checkpoint::TensorView>& tensors,
-                                 const std::vector<std::pair<std::string, std::string>>& descriptions);
+                                 const std::vector<std::pair<std::string, std::string>>& descriptions,
+                                 const std::string& record = {});
 
-// The same for one file, which `write` makes at the path it is given: <path>.sha256 comes beside it. Directories above it are
-// made.
+// The same for one file, which `write` makes at the path it is given: <path>.sha256 comes beside it, and its record. Directories
+// above it are made.
 void write_export_file(store::FileSystem& files, const std::string& path, Existing existing,
-                       const std::function<void(const std::string&)>& write);
+                       const std::function<void(const std::string&)>& write, const std::string& record = {});
 
 }  // namespace tessera::inference

@@ -12,7 +12,8 @@ std::string write_plain_weights(const std::string& from, const std::string& path
   if (!path.ends_with(".safetensors") || (there && there->directory)) {
     throw usage_error(fmt::format("`{}` does not name a .safetensors file", path), "--to", "name one, as weights.safetensors");
   }
-  check_export_file(files, path, existing);
+  // Whose an export that has a record is can be told only with the checkpoint.
+  if (export_record_at(files, path).empty()) check_export_file(files, path, existing);
   const checkpoint::LoadedCheckpoint loaded = state::open_checkpoint(from);
   const std::string_view prefix = state::prefix_of(weights, loaded);
   std::vector<NamedType> types;
@@ -24,10 +25,11 @@ std::string write_plain_weights(const std::string& from, const std::string& path
   }
   const auto data_of = [&](size_t i) { return checkpoint::whole_bytes(*arrays[i]); };
   const checkpoint::Metadata metadata{{"format", "tessera"}, {"step", std::to_string(loaded.step)}};
-  write_export_file(files, path, existing, [&](const std::string& temporary) {
+  const auto write = [&](const std::string& temporary) {
     checkpoint::write_safetensors(files, temporary, types, data_of, metadata);
     loaded.check();
-  });
+  };
+  write_export_file(files, path, existing, write, export_record(loaded.run, "plain"));
   return loaded.path;
 }
 

@@ -117,7 +117,8 @@ std::vector<std::string> write_timm_directory(const state::LoadedModel& model, c
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
   const std::string config = interop::write_timm_config(*classifier, preprocessing, model.class_names, model.multi_label);
   const models::Arrays arrays = interop::export_timm(classifier->timm_map(), model.arrays());
-  write_safetensors_directory(directory, existing, tensors_of(arrays), {{"config.json", config}});
+  write_safetensors_directory(directory, existing, tensors_of(arrays), {{"config.json", config}},
+                              export_record(model.run, "timm"));
   return notes;
 }
 
@@ -130,7 +131,8 @@ std::vector<std::string> write_hugging_face_directory(const state::LoadedModel& 
   write_safetensors_directory(
       directory, existing, tensors_of(arrays),
       {{"preprocessor_config.json", processor},
-       {"config.json", interop::hugging_face_config(*model.model, model.class_names, model.multi_label)}});
+       {"config.json", interop::hugging_face_config(*model.model, model.class_names, model.multi_label)}},
+      export_record(model.run, "hugging_face"));
   return notes;
 }
 
@@ -139,12 +141,14 @@ void write_big_vision_file(const state::LoadedModel& model, const std::string& p
     throw usage_error(fmt::format("`{}` does not name an .npz file", path), "--to", "name one, as weights.npz");
   }
   store::FileSystem& files = store::local_files();
-  check_export_file(files, path, existing);
+  const std::string record = export_record(model.run, "big_vision");
+  check_export_file(files, path, existing, record);
   std::vector<checkpoint::NpzArray> arrays;
   for (auto& [name, array] : interop::export_as(*model.model, interop::Naming::kBigVision, model.arrays())) {
     arrays.push_back({"params/" + name, array.type, array.data});
   }
-  write_export_file(files, path, existing, [&](const std::string& temporary) { checkpoint::write_npz(temporary, arrays); });
+  const auto write = [&](const std::string& temporary) { checkpoint::write_npz(temporary, arrays); };
+  write_export_file(files, path, existing, write, record);
 }
 
 std::string write_imported(const recipe::Recipe& recipe, const std::string& from, const std::string& directory,

@@ -239,6 +239,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   loaded.limits = data::read_limits(section, limits);
   loaded.path = checkpoint.path;
   loaded.recipe = std::move(run.recipe);
+  loaded.run = checkpoint.run;
   return loaded;
 }
 

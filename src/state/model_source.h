@@ -57,6 +57,7 @@ struct LoadedModel {
   image::DecodeLimits limits;  // of each image: those of the run's training data
   std::string path;            // the directory that the weights were read from
   std::string recipe;          // of the run, as it was resolved; empty where the weights are none of a run's
+  std::string run;             // whose they are, as checkpoint::LoadedCheckpoint::run
 
   // The parameters by the model's names; they borrow `params`.
   models::ArrayViews arrays() const;

@@ -2,6 +2,7 @@
 
 #include "inference/export_files.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -26,20 +27,24 @@ using testing::TempDir;
 const std::vector<std::string> kFiles = {"model.safetensors", "config.json"};
 
 void write_version(store::FileSystem& files, const std::string& directory, inference::Existing existing,
-                   const std::string& version) {
-  inference::write_export_directory(files, directory, existing, kFiles, [&](const std::string& folder) {
-    for (const std::string& name : kFiles) store::write_atomic(files, store::join_path(folder, name), name + " " + version);
-  });
+                   const std::string& version, const std::string& record = {}) {
+  const auto write = [&](const std::string& folder) {
+    for (const std::string& name : kFiles) {
+      store::write_atomic(files, store::join_path(folder, name), fmt::format("{} {}", name, version));
+    }
+  };
+  inference::write_export_directory(files, directory, existing, kFiles, write, record);
 }
 
 // The version whose files these all are, and fit their checksums; "" where there is no directory.
 std::string version_of(const std::string& directory) {
   if (!fs::exists(directory)) return "";
   const std::string config = slurp(directory + "/config.json");
-  const std::string version = config.substr(config.rfind(' ') + 1);
+  std::string version = config.substr(config.rfind(' ') + 1);
   for (const std::string& name : kFiles) {
-    EXPECT_EQ(slurp(directory + "/" + name), name + " " + version);
-    store::verify_checksum(store::local_files(), directory + "/" + name);
+    const std::string path = store::join_path(directory, name);
+    EXPECT_EQ(slurp(path), fmt::format("{} {}", name, version));
+    store::verify_checksum(store::local_files(), path);
   }
   EXPECT_TRUE(fs::exists(directory + "/SHA256SUMS"));
   return version;
@@ -158,6 +163,33 @@ TEST(ExportDirectory, ReplacesOnRequestAndNothingButAnExport) {
               HasSubstr("is a file"));
 }
 
+TEST(ExportDirectory, ReplacesThatOfTheSameRunAndFormat) {
+  TempDir dir;
+  store::FileSystem& files = store::local_files();
+  const std::string out = dir / "out", record = inference::export_record("0123abcd", "timm");
+  constexpr auto kRefuse = inference::Existing::kRefuse;
+  write_version(files, out, kRefuse, "one", record);
+  EXPECT_EQ(inference::export_record_at(files, out), record);
+  store::verify_checksum(files, out + "/export.json");
+  EXPECT_THAT(slurp(out + "/SHA256SUMS"), HasSubstr("  export.json\n"));
+  write_version(files, out, kRefuse, "two", record);
+  EXPECT_EQ(version_of(out), "two");
+  for (const std::string& other :
+       {inference::export_record("4567", "timm"), inference::export_record("0123abcd", "stablehlo"), std::string()}) {
+    EXPECT_THAT(refusal([&] { write_version(files, out, kRefuse, "three", other); }),
+                AllOf(HasSubstr("is there already"), HasSubstr("another run"), HasSubstr("--overwrite")))
+        << other;
+  }
+  spill(out + "/notes.txt", "mine");
+  EXPECT_THAT(refusal([&] { write_version(files, out, kRefuse, "three", record); }), HasSubstr("`notes.txt`"));
+  EXPECT_EQ(version_of(out), "two");
+  fs::remove(out + "/notes.txt");
+  write_version(files, out, inference::Existing::kReplace, "four");
+  EXPECT_EQ(inference::export_record_at(files, out), "") << "of weights that are none of a run's";
+  EXPECT_NE(refusal([&] { write_version(files, out, kRefuse, "five", record); }), "");
+  EXPECT_EQ(inference::export_record("", "timm"), "");
+}
+
 // A directory beside it whose name only looks like a leftover is not touched.
 TEST(ExportDirectory, RemovesOnlyItsOwnLeftovers) {
   TempDir dir;
@@ -203,6 +235,30 @@ TEST(ExportFile, NeverStandsBesideAWrongChecksum) {
   spill(out, "changed");
   EXPECT_THAT(refusal([&] { store::verify_checksum(store::local_files(), out); }),
               AllOf(HasSubstr("`" + out + "` is damaged or was changed"), HasSubstr(out + ".sha256")));
+}
+
+TEST(ExportFile, NeverStandsBesideAnotherRunsRecord) {
+  TempDir dir;
+  const std::string out = dir / "weights.npz";
+  const auto export_of = [&](const std::string& run, inference::Existing existing) {
+    return [&, run, existing](store::FileSystem& files) {
+      const auto write = [&](const std::string& temporary) { store::write_atomic(files, temporary, run); };
+      inference::write_export_file(files, out, existing, write, inference::export_record(run, "big_vision"));
+    };
+  };
+  export_of("first", inference::Existing::kRefuse)(store::local_files());
+  export_of("first", inference::Existing::kRefuse)(store::local_files());
+  EXPECT_THAT(refusal([&] { export_of("second", inference::Existing::kRefuse)(store::local_files()); }),
+              AllOf(HasSubstr("is there already"), HasSubstr("another run"), HasSubstr("--overwrite")));
+  EXPECT_EQ(slurp(out), "first");
+  const auto over = export_of("second", inference::Existing::kReplace);
+  int64_t k = 0;
+  for (; dies_at(k, over); ++k) {
+    const std::string record = inference::export_record_at(store::local_files(), out);
+    EXPECT_THAT(record, AnyOf("", inference::export_record(slurp(out), "big_vision"))) << k;
+  }
+  EXPECT_GT(k, 5);
+  EXPECT_EQ(inference::export_record_at(store::local_files(), out), inference::export_record("second", "big_vision"));
 }
 
 TEST(Checksums, AreReadAsSha256sumWritesThem) {

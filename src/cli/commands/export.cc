@@ -31,7 +31,8 @@ class Export final : public Command {
          {"tessera export --format stablehlo --batch 8 --from runs/digits --to digits_mlir",
           "the inference programs and their weights, for JAX and others; of classifiers, captioners, images and texts"},
          {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
-        "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file.\n"
+        "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file. export.json, or\n"
+        "FILE.export.json, names the run: a later export of the same run in the same format replaces it.\n"
         "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }
   void declare(Flags& flags) override {
@@ -44,8 +45,10 @@ class Export final : public Command {
     flags.add("--format", "NAME", &format_, "timm, hugging_face, big_vision or stablehlo; timm when not given");
     flags.add("--batch", "N", &batch_, {1, 65'536}, "of stablehlo: the images (and texts) of one call; 1 when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
-    flags.add("--overwrite", &overwrite_,
-              "replace an earlier export at --to; in one step, so that nobody sees half of each, but in a bucket file by file");
+    flags.add(
+        "--overwrite", &overwrite_,
+        "replace an earlier export at --to, also of another run or in another format; in one step, so that nobody sees half "
+        "of each, but in a bucket file by file");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     reject_extra(words, 0, "export");
@@ -55,10 +58,15 @@ class Export final : public Command {
     remote::StagedOutput out(to_, "--to");
     if (plain_) {
       if (!format_.empty()) throw usage_error("`--plain` is a format of its own", "--format", "give one of the two");
-      if (store::is_bucket(to_)) inference::check_export_file(store::files_at(to_), to_, existing());
+      if (store::is_bucket(to_)) check_place(/*file=*/true, known());
       log_line(fmt::format("parameters of {}, whole", inference::write_plain_weights(from_, out.path(), weights, existing())));
     } else {
       write_for_others(weights, out.path());
+    }
+    if (store::is_bucket(to_)) {
+      const std::string record = inference::export_record_at(store::local_files(), out.path());
+      check_place(plain_ || format_ == "big_vision", existing(), record);
+      inference::remove_other_record(store::files_at(to_), to_, record);
     }
     out.finish();
     print(to_);
@@ -76,9 +84,7 @@ class Export final : public Command {
     if (batch_ && format != "stablehlo") {
       throw usage_error(fmt::format("is not of the format `{}`", format), "--batch", "--format stablehlo has it");
     }
-    store::FileSystem& files = store::files_at(to_);
-    format == "big_vision" ? inference::check_export_file(files, to_, existing())
-                           : inference::check_export_directory(files, to_, existing());
+    check_place(format == "big_vision", known());
     const state::LoadedModel model = state::load_model(from_, weights);
     std::vector<std::string> notes;
     std::string use = fmt::format("timm.create_model(\"local-dir:{}\", pretrained=True)", to_);
@@ -99,6 +105,16 @@ class Export final : public Command {
     log_line(fmt::format("weights of {}, for {}", model.path, use));
   }
 
+  void check_place(bool file, inference::Existing existing, const std::string& record = {}) const {
+    store::FileSystem& files = store::files_at(to_);
+    file ? inference::check_export_file(files, to_, existing, record)
+         : inference::check_export_directory(files, to_, existing, record);
+  }
+
+  // Before the weights are read: whether they are of the run whose export lies there is told by them.
+  inference::Existing known() const {
+    return inference::export_record_at(store::files_at(to_), to_).empty() ? existing() : inference::Existing::kReplace;
+  }
   inference::Existing existing() const { return overwrite_ ? inference::Existing::kReplace : inference::Existing::kRefuse; }
 
   std::string from_, to_, format_, weights_ = "raw";

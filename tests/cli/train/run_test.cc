@@ -340,16 +340,20 @@ TEST_F(Run, ExportAndImportKeepEveryLogit) {
   EXPECT_THAT(over.err, HasSubstr("`imported` is there already"));
 }
 
-TEST_F(Run, ExportsHaveChecksumsAndAreReplacedOnlyOnRequest) {
+TEST_F(Run, ExportsHaveChecksumsAndThoseOfOthersAreReplacedOnlyOnRequest) {
   const std::vector<std::string> words = {"export", "--from", "run", "--to", "summed"};
   ASSERT_EQ(tessera(words).exit, 0);
   const auto sums_fit = [](const std::string& directory, const std::string& list) {
     return std::system(("cd '" + (*folder_ / directory).string() + "' && sha256sum --quiet --strict -c " + list).c_str()) == 0;
   };
   EXPECT_TRUE(sums_fit("summed", "SHA256SUMS"));
+  EXPECT_EQ(Json::parse(read_file(*folder_ / "summed/export.json"))["format"], "timm");
   const Outcome again = tessera(words);
-  EXPECT_EQ(again.exit, 2);
-  EXPECT_THAT(again.err, AllOf(HasSubstr("`summed` is there already"), HasSubstr("--overwrite")));
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(sums_fit("summed", "SHA256SUMS"));
+  const Outcome other = tessera({"export", "--from", "run", "--to", "summed", "--format", "stablehlo"});
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("`summed` is there already"), HasSubstr("another format"), HasSubstr("--overwrite")));
 
   write_file(*folder_ / "summed/config.json", read_file(*folder_ / "summed/config.json") + " ");
   const Outcome changed = tessera({"predict", "--from", "summed", "val/left/0.png"});
@@ -368,6 +372,9 @@ TEST_F(Run, ExportsHaveChecksumsAndAreReplacedOnlyOnRequest) {
   const std::vector<std::string> plain = {"export", "--plain", "--from", "run", "--to", "summed_file/plain.safetensors"};
   ASSERT_EQ(tessera(plain).exit, 0);
   EXPECT_TRUE(sums_fit("summed_file", "plain.safetensors.sha256"));
+  EXPECT_EQ(tessera(plain).exit, 0);
+  EXPECT_TRUE(sums_fit("summed_file", "plain.safetensors.sha256"));
+  fs::remove(*folder_ / "summed_file/plain.safetensors.export.json");
   EXPECT_EQ(tessera(plain).exit, 2);
 }
 
