@@ -92,6 +92,13 @@ void check_classes(const std::vector<ClassListing>& found, const std::vector<std
                    where, "add images to it, or remove the folder if it is no class");
 }
 
+// What data sets call the folders of their parts.
+bool is_training(const std::string& name) { return lower(name) == "train" || lower(name) == "training"; }
+bool is_held_out(const std::string& name) {
+  constexpr std::string_view kNames[] = {"val", "valid", "validation", "eval", "evaluation", "test", "testing"};
+  return std::ranges::find(kNames, lower(name)) != std::end(kNames);
+}
+
 // Whether every directory has the time that is known of it.
 bool unchanged(const std::string& root, const TextView& directories, std::span<const int64_t> mtimes) {
   constexpr size_t kGrain = 64;
@@ -120,6 +127,11 @@ struct FolderIndex::Listing {
 };
 
 FolderIndex::FolderIndex(const std::string& root, const std::string& where) {
+  open(root, where);
+  refuse_parts(root, where);
+}
+
+void FolderIndex::open(const std::string& root, const std::string& where) {
   if (store::is_remote(root)) {
     open_objects(root, where);
     return;
@@ -132,6 +144,27 @@ FolderIndex::FolderIndex(const std::string& root, const std::string& where) {
   } catch (const store::IoError& error) {
     throw data_error(error.message(), where, error.help());
   }
+}
+
+// Most of its files: one that is no image may lie beside the folders.
+bool FolderIndex::holds_folders(size_t label) const {
+  int64_t deep = 0;
+  for (int64_t i = first_[label]; i < first_[label + 1]; ++i) deep += std::ranges::count(path(i), '/') > 1;
+  return 2 * deep > first_[label + 1] - first_[label];
+}
+
+// A class may be named so, of vehicles: its images lie in it.
+void FolderIndex::refuse_parts(const std::string& root, const std::string& where) const {
+  const auto is_part = [](const std::string& name) { return is_training(name) || is_held_out(name); };
+  const auto training = std::ranges::find_if(classes_, is_training);
+  if (training == classes_.end() || !std::ranges::all_of(classes_, is_part)) return;
+  if (!holds_folders(static_cast<size_t>(training - classes_.begin()))) return;
+  const auto held_out = std::ranges::find_if(classes_, is_held_out);
+  std::string help = fmt::format("write folder({}/{})", root, *training);
+  if (held_out != classes_.end()) help += fmt::format(", and folder({}/{}) for evaluation", root, *held_out);
+  throw data_error(fmt::format("the folder `{}` holds parts of a data set, which have class folders of their own: `{}`", root,
+                               join(classes_, "`, `")),
+                   where, help);
 }
 
 bool FolderIndex::load(const std::string& root, const std::string& path) {

@@ -16,7 +16,8 @@ namespace tessera::data {
 class FolderIndex {
  public:
   // From the sidecar where all directories have the mtimes that it knows; else lists, on several threads, and writes one.
-  // Throws a data Error where there are no class folders, or a class has no files. Of a folder on a server: index/folder_objects.h.
+  // Throws a data Error where there are no class folders, a class has no files, or the folders are parts of a data set (train, val)
+  // with class folders of their own. Of a folder on a server: index/folder_objects.h.
   FolderIndex(const std::string& root, const std::string& where);
 
   int64_t size() const { return static_cast<int64_t>(files_.size()); }
@@ -38,6 +39,9 @@ class FolderIndex {
   void list(const std::string& root, const std::string& sidecar, const std::string& where);
   void keep(const Listing& listing, const std::string& sidecar) const;
   void open_objects(const std::string& root, const std::string& where);
+  void open(const std::string& root, const std::string& where);
+  bool holds_folders(size_t label) const;
+  void refuse_parts(const std::string& root, const std::string& where) const;
 
   std::vector<std::string> classes_;
   std::vector<int64_t> first_;  // of each class, and the number of all

@@ -81,6 +81,32 @@ TEST(FolderSource, MistakesAreExplained) {
   EXPECT_THAT(error_of("foldr(a)", Exit::kUsage), AllOf(HasSubstr("unknown data source `foldr`"), HasSubstr("`folder`")));
 }
 
+TEST(FolderSource, PartsOfADataSetAreNoClasses) {
+  const TempDir dir;
+  const std::string path = dir.path().string();
+  for (const char* name : {"train/cat/1", "train/dog/1", "train/readme.txt", "val/cat/2", "val/dog/2"})
+    write_file(dir / name, {1});
+  const std::string whole = "folder(" + path + ")",
+                    wanted = "write folder(" + path + "/train), and folder(" + path + "/val) for evaluation";
+  for (int opened = 0; opened < 2; ++opened) {
+    EXPECT_THAT(error_of(whole, Exit::kData),
+                AllOf(HasSubstr("holds parts of a data set"), HasSubstr("`train`, `val`"), HasSubstr(wanted)));
+  }
+  EXPECT_THAT(make_source("folder(" + path + "/val)")->class_names(), ElementsAre("cat", "dog"));
+  std::filesystem::rename(dir / "train", dir / "Training");
+  std::filesystem::remove_all(dir / "val");
+  EXPECT_THAT(error_of(whole, Exit::kData), HasSubstr("write folder(" + path + "/Training)"));
+}
+
+TEST(FolderSource, AClassMayBeNamedAsAPartIs) {
+  const TempDir dir;
+  for (const char* name : {"train/1.jpg", "train/2.jpg", "train/old/3.jpg", "test/1.jpg"}) write_file(dir / name, {1});
+  EXPECT_THAT(make_source("folder(" + dir.path().string() + ")")->class_names(), ElementsAre("test", "train"));
+  const TempDir vehicles;
+  for (const char* name : {"train/steam/1.jpg", "train/diesel/2.jpg", "bus/red/1.jpg"}) write_file(vehicles / name, {1});
+  EXPECT_THAT(make_source("folder(" + vehicles.path().string() + ")")->class_names(), ElementsAre("bus", "train"));
+}
+
 TEST(FolderSource, UnreadableFilesAreReasons) {
   const TempDir dir;
   write_file(dir / "a/gone.jpg", {1});
