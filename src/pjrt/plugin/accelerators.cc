@@ -77,6 +77,7 @@ PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places) 
     if (count == 0 || !has_plugin(platform, counted(count, name), places, choice.missing)) continue;
     return {platform, "this machine has " + counted(count, name), ""};
   }
+  if (choice.missing.empty()) choice.why = "this machine has no TPU or GPU";
   return choice;
 }
 

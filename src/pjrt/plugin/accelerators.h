@@ -15,7 +15,7 @@ int nvidia_gpus(const std::string& devices = "/dev");
 
 struct PlatformChoice {
   Platform platform = Platform::kCpu;
-  std::string why;      // of an accelerator: "this machine has 4 TPU chips"
+  std::string why;      // "this machine has 4 TPU chips", "this machine has no TPU or GPU"; empty where `missing` says it
   std::string missing;  // of a CPU: which accelerator stays unused because its plugin is missing, and what to do
 };
 // TPU, then GPU, then CPU: the first that is there and has a plugin.

@@ -10,8 +10,10 @@ namespace tessera::train {
 
 std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options) {
   const std::string name(pjrt::platform_name(options.platform));
-  if (!options.choice.why.empty())
-    log_line(fmt::format("platform {}: {} (--platform cpu for its processor)", name, options.choice.why));
+  if (!options.choice.why.empty()) {
+    const char* other = options.platform == pjrt::Platform::kCpu ? "" : " (--platform cpu for its processor)";
+    log_line(fmt::format("platform {}: {}{}", name, options.choice.why, other));
+  }
   if (!options.choice.missing.empty()) log_note(fmt::format("{}; the CPU is used", options.choice.missing));
   auto plugin = pjrt::Plugin::load(pjrt::find_plugin(options.platform, options.plugin));
   const pjrt::ClientOptions client_options{.cpu_device_count = options.devices.value_or(1), .create_options = {}};

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/run_program.h"
+#include "pjrt/plugin/accelerators.h"
 #include "store/temp_dir.h"
 #include "support/paths.h"
 
@@ -347,6 +348,23 @@ TEST(Devices, TellsWhatRunsAndWhatIsMissing) {
   EXPECT_TRUE(cpu["ok"]);
   EXPECT_EQ(cpu["devices"].size(), 1u);
   EXPECT_GE(cpu["cores"], 1);
+}
+
+TEST(Devices, TheChoiceOfAPlatformIsSaidWhereNobodyNamedOne) {
+  const std::string model = testing::source_path("tests/references/timm_local_dir");
+  const auto said = [&](const std::string& platform, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"predict", "--from", model, model + "/image.png"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_program(words, fs::temp_directory_path(), {{"TESSERA_PLATFORM", platform}});
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return outcome.err;
+  };
+  const bool accelerated = pjrt::tpu_chips() + pjrt::nvidia_gpus() > 0;
+  if (!accelerated) {
+    EXPECT_THAT(said("auto", {}), HasSubstr("platform cpu: this machine has no TPU or GPU\n"));
+    EXPECT_EQ(said("auto", {"--quiet"}), "");
+  }
+  EXPECT_THAT(said("cpu", {}), Not(HasSubstr("platform cpu")));
 }
 
 TEST(Devices, AMissingPluginIsADeviceErrorThatSaysWhereItLooked) {

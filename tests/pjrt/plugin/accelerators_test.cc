@@ -49,6 +49,8 @@ TEST(PlatformChoice, IsTheFastestThatIsThereAndHasAPlugin) {
   const auto choice = [&](int chips, int gpus) { return choose_platform(chips, gpus, places); };
   EXPECT_EQ(choice(0, 0).platform, Platform::kCpu);
   EXPECT_EQ(choice(0, 0).missing, "");
+  EXPECT_EQ(choice(0, 0).why, "this machine has no TPU or GPU");
+  EXPECT_EQ(choice(0, 2).why, "") << "what is missing is said instead";
   EXPECT_EQ(choice(0, 2).platform, Platform::kCpu);
   EXPECT_THAT(choice(0, 2).missing, ::testing::AllOf(::testing::HasSubstr("this machine has 2 GPUs, and no plugin for it"),
                                                      ::testing::HasSubstr("pip install 'jax-cuda13-plugin")));
