@@ -8,6 +8,7 @@
 #include "cli/common_flags.h"
 #include "cli/help.h"
 #include "evaluators/evaluator.h"
+#include "models/family.h"
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "optim/optimizer.h"
@@ -65,15 +66,42 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
-// Texts that a key or a flag takes one of.
-Words values_of(const std::string& name) {
+// Texts that a flag of the command takes one of.
+Words flag_values(const std::string& command, const std::string& flag) {
+  if (flag == "--platform") return {"auto", "cpu", "cuda", "tpu"};
+  if (flag == "--color") return {"auto", "always", "never"};
+  if (flag == "--weights") return {"raw", "average"};
+  if (flag == "--dtype") return {"f32", "bf16"};
+  if (command == "export" && flag == "--format") return {"timm", "hugging_face", "big_vision", "stablehlo"};
+  if (command == "data convert" && flag == "--to") return {"tfrecord", "array_record", "tar"};
+  if (command == "data tokenizer" && flag == "--kind") return {"unigram", "bpe", "char", "word"};
+  if (command == "timm" && flag == "--defaults") return {"main", "bits"};
+  return {};
+}
+
+// Of the family that a word before names, or of all.
+Words variants(const Words& before) {
+  Words names;
+  for (const models::Family* family : models::families()) {
+    const auto names_family = [&](const std::string& word) {
+      return word == fmt::format("model.name={}", family->name) || word == fmt::format("model={}", family->name);
+    };
+    Words own;
+    for (const models::NamedVariant& variant : models::named_variants(*family)) own.push_back(variant.name);
+    if (std::ranges::any_of(before, names_family)) return own;
+    names.insert(names.end(), own.begin(), own.end());
+  }
+  return names;
+}
+
+// Texts that a key of a recipe takes one of.
+Words key_values(const std::string& name, const Words& before) {
   const auto named = [](const auto& kinds) {
     Words names;
     for (const auto* kind : kinds) names.push_back(kind->name);
     return names;
   };
-  if (name == "--platform") return {"auto", "cpu", "cuda", "tpu"};
-  if (name == "--color") return {"auto", "always", "never"};
+  if (name == "model.variant") return variants(before);
   if (name == "model.name" || name == "model") return models::model_names();
   if (name == "objective.name" || name == "objective") return named(objectives::objective_kinds());
   if (name == "optimizer.name") return named(optim::optimizer_kinds());
@@ -98,22 +126,54 @@ void add_command_words(const Words& before, Candidates& out) {
   }
 }
 
-void add_flags(const Flags& flags, Candidates& out) {
+// Whether its value is a word of its own.
+bool takes_word(const Flag& flag) { return !flag.placeholder.empty() && flag.placeholder[0] != '['; }
+
+// With its value, where `current` has begun one: --platform=cpu.
+void add_flags(const Flags& flags, const std::string& command, const std::string& current, Candidates& out) {
+  if (const size_t equals = current.find('='); equals != std::string::npos) {
+    const std::string flag = current.substr(0, equals);
+    for (const std::string& value : flag_values(command, flag)) out.push_back({fmt::format("{}={}", flag, value), ""});
+    return;
+  }
   for (const Flag& flag : flags.all()) out.push_back({flag.name, flag.help});
 }
 
-void add_keys(const std::string& current, Candidates& out) {
+// eval.NAME.every is eval.val.every where `current` has that name and a dot behind it; empty where it has none.
+std::string with_name_of(const std::string& current, const std::string& key) {
+  Words parts = split(key, '.');
+  const Words typed = split(current, '.');
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] != "NAME") continue;
+    if (i + 1 >= typed.size() || typed[i].empty()) return "";
+    parts[i] = typed[i];
+  }
+  return join(parts, ".");
+}
+
+void add_keys(const std::string& current, const Words& before, Candidates& out) {
   if (const size_t equals = current.find('='); equals != std::string::npos) {
     const std::string key = current.substr(0, equals);
-    for (const std::string& value : values_of(key)) out.push_back({key + "=" + value, ""});
+    for (const std::string& value : key_values(key, before)) out.push_back({fmt::format("{}={}", key, value), ""});
     return;
   }
   for (const recipe::SectionKeys& section : recipe::recipe_keys()) {
     for (const config::KeyDoc& doc : section.keys) {
-      const bool known = std::ranges::find(out, doc.key + "=", &Candidate::word) != out.end();
-      if (doc.key.find("NAME") == std::string::npos && !known) out.push_back({doc.key + "=", doc.help});
+      const std::string key = with_name_of(current, doc.key);
+      const bool known = std::ranges::find(out, key + "=", &Candidate::word) != out.end();
+      if (!key.empty() && !known) out.push_back({key + "=", doc.help});
     }
   }
+}
+
+// Whether a word of the command stands in `before`, as RECIPE is the first one of `train`, and no flag or a flag's value.
+bool has_word(const Flags& flags, const Words& before, const std::string& command) {
+  for (size_t i = split(command, ' ').size(); i < before.size(); ++i) {
+    if (!before[i].starts_with("-")) return true;
+    const auto flag = std::ranges::find(flags.all(), before[i], &Flag::name);
+    if (flag != flags.all().end() && takes_word(*flag)) ++i;
+  }
+  return false;
 }
 
 // What may stand in place of the last of `words`, which the cursor is in.
@@ -136,14 +196,18 @@ Candidates candidates(const Words& words) {
     declare_common_flags(flags, common);
     const auto flag = std::ranges::find(flags.all(), before.back(), &Flag::name);
     const Page page = command->page();
-    if (flag != flags.all().end() && !flag->placeholder.empty() && flag->placeholder[0] != '[') {
-      for (const std::string& value : values_of(flag->name)) out.push_back({value, ""});
+    // A path comes first, which the shell knows.
+    const bool begins = page.words.starts_with("RECIPE") || page.words.starts_with("FOLDER");
+    if (flag != flags.all().end() && takes_word(*flag)) {
+      for (const std::string& value : flag_values(page.name, flag->name)) out.push_back({value, ""});
     } else if (current.starts_with("-")) {
-      add_flags(flags, out);
+      add_flags(flags, page.name, current, out);
     } else if (page.words.find("key=value") != std::string::npos) {
-      add_keys(current, out);
+      if (!begins || has_word(flags, before, page.name)) add_keys(current, before, out);
     } else if (page.name == "help") {
       for (const std::string& topic : help_topics()) out.push_back({topic, ""});
+    } else if (page.name == "models") {
+      for (const std::string& name : models::model_names()) out.push_back({name, ""});
     } else if (page.name == "completion") {
       for (const char* shell : {"bash", "zsh", "fish"}) out.push_back({shell, ""});
     }

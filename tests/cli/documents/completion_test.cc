@@ -37,12 +37,28 @@ TEST(Completion, OffersCommandsFlagsKeysAndValues) {
   EXPECT_THAT(candidates({"data", "c"}), ElementsAre("check", "convert"));
   EXPECT_THAT(candidates({"train", "--work"}), ElementsAre("--workdir"));
   EXPECT_THAT(candidates({"train", "--platform", ""}), ElementsAre("auto", "cpu", "cuda", "tpu"));
+  EXPECT_THAT(candidates({"train", "--platform=c"}), ElementsAre("--platform=cpu", "--platform=cuda"));
+  EXPECT_THAT(candidates({"export", "--format", ""}), ElementsAre("timm", "hugging_face", "big_vision", "stablehlo"));
+  EXPECT_THAT(candidates({"eval", "--weights", "a"}), ElementsAre("average"));
+  EXPECT_THAT(candidates({"predict", "--dtype", ""}), ElementsAre("f32", "bf16"));
+  EXPECT_THAT(candidates({"data", "convert", "--to", "t"}), ElementsAre("tfrecord", "tar"));
+  EXPECT_THAT(candidates({"export", "--to", ""}), ElementsAre());
   EXPECT_THAT(candidates({"train", "--workdir", ""}), ElementsAre()) << "the shell knows names of files";
+  EXPECT_THAT(candidates({"train", ""}), ElementsAre()) << "of recipes too";
+  EXPECT_THAT(candidates({"train", "--workdir", "runs/a", "s"}), ElementsAre());
+  EXPECT_THAT(candidates({"train", "--new", "a.toml", "see"}), ElementsAre("seed="));
   EXPECT_THAT(candidates({"train", "a.toml", "optimizer.weight"}), ElementsAre("optimizer.weight_decay="));
   EXPECT_THAT(candidates({"train", "a.toml", "optimizer.name=nada"}),
               UnorderedElementsAre("optimizer.name=nadam", "optimizer.name=nadamw"));
   EXPECT_THAT(candidates({"train", "a.toml", "eval_at_start="}), ElementsAre("eval_at_start=true", "eval_at_start=false"));
   EXPECT_THAT(candidates({"train", "a.toml", "data.mix"}), Not(Contains(HasSubstr("NAME"))));
+  EXPECT_THAT(candidates({"train", "a.toml", "eval.v"}), ElementsAre());
+  EXPECT_THAT(candidates({"train", "a.toml", "eval.val.ever"}), ElementsAre("eval.val.every="));
+  EXPECT_THAT(candidates({"train", "a.toml", "eval.val.type=zero"}), ElementsAre("eval.val.type=zero_shot"));
+  EXPECT_THAT(candidates({"train", "a.toml", "model.name=resnet", "model.variant=resnet10"}),
+              ElementsAre("model.variant=resnet101"));
+  EXPECT_THAT(candidates({"train", "a.toml", "model.name=vit", "model.variant=resnet101c"}), ElementsAre());
+  EXPECT_THAT(candidates({"models", "mix"}), ElementsAre("mixer"));
   EXPECT_THAT(candidates({"help", "flip_l"}), ElementsAre("flip_lr"));
   for (const CommandEntry& entry : commands()) {
     const std::string name(entry.name), first = name.substr(0, name.find(' '));
@@ -79,6 +95,8 @@ TEST(Completion, WorksInBash) {
   EXPECT_EQ(completed_by_bash("tra"), "train\n");
   EXPECT_EQ(completed_by_bash("data "), "check show index tokenizer convert prepare bench\n");
   EXPECT_EQ(completed_by_bash("train a.toml --workd"), "--workdir\n");
+  EXPECT_EQ(completed_by_bash("export --format b"), "big_vision\n");
+  EXPECT_EQ(completed_by_bash("train a.toml --platform=cu"), "cuda\n");
   EXPECT_EQ(completed_by_bash("train a.toml dtype=b"), "bf16\n") << "a word of its own after the =";
 }
 
