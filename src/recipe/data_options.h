@@ -46,7 +46,8 @@ struct DataOptions {
                      "decoded=true pictures, which runs at the same time share"));
     field("memory", memory, may_change("\"2 GiB\": of all batches, in place of prefetch, which then is what fits"));
     field("limits", limits, may_change("of each image"));
-    field("max_bad", max_bad, "more unreadable files than this share of the data stop the run; one may always be skipped");
+    field("max_bad", max_bad,
+          may_change("more unreadable files than this share of the data stop the run; one may always be skipped"));
   }
 };
 

@@ -30,6 +30,7 @@ TEST(RecipeKeys, WhatDoesNotChangeARunsNumbersMayChange) {
                           "data.threads",
                           "data.prefetch",
                           "data.on_error",
+                          "data.max_bad",
                           "data.cache",
                           "data.memory",
                           "data.limits.max_pixels",
@@ -39,6 +40,7 @@ TEST(RecipeKeys, WhatDoesNotChangeARunsNumbersMayChange) {
                           "eval.val.predictions",
                           "eval.val.predictions_format",
                           "eval.val.data.threads",
+                          "eval.val.data.max_bad",
                           "eval.few.train.limits.max_seconds"}) {
     EXPECT_TRUE(key_may_change(key)) << key;
   }
@@ -62,7 +64,6 @@ TEST(RecipeKeys, WhatChangesThemMayNot) {
                           "data.shuffle",
                           "data.mixup.mixup",
                           "data.mix.photos.weight",
-                          "data.max_bad",
                           "eval.val.type",
                           "eval.val.data.pp",
                           "eval.val.k",

@@ -137,6 +137,25 @@ TEST_F(Run, AnUnfinishedOneOfTheSameRecipeGoesOn) {
   EXPECT_THAT(both.err, HasSubstr("--new chooses a directory itself"));
 }
 
+// As the help of the error says.
+TEST_F(Run, GoesOnWithAHigherLimitOfUnreadableFiles) {
+  TempFolder folder;
+  write_images(folder / "train", 6);
+  write_images(folder / "val", 5);
+  for (const char* name : {"a.png", "b.png"}) write_file(folder / "val/left" / name, "no image");
+  write_file(folder / "tiny.toml", tiny_recipe());
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "tiny.toml", "--no-report", "--workdir", "run", "checkpoint.every=1 step"});
+    return run_program(more, folder.path());
+  };
+  const Outcome ended = train({});
+  EXPECT_EQ(ended.exit, 3);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("2 of the 12 samples of `val` can't be read"), HasSubstr("`eval.val.data.max_bad`")));
+  const Outcome more = train({"eval.val.data.max_bad=50 %"});
+  EXPECT_EQ(more.exit, 0) << more.err;
+  EXPECT_THAT(more.err, HasSubstr("continues"));
+}
+
 TEST_F(Run, GoesBackInADirectoryOfThisMachineAlone) {
   fs::copy(*folder_ / "run", *folder_ / "back", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   const Outcome back = tessera({"train", "tiny.toml", "--workdir", "back", "--from-step", "3"});
