@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text/text.h"
 #include "config/other_words.h"
@@ -33,6 +34,12 @@ std::string key_called(std::string_view written) {
     }
   }
   return best;
+}
+
+std::function<std::string(const std::string&)> explain_words(const std::string& words, std::string help) {
+  return [known = split(words, ' '), help = std::move(help)](const std::string& flag) {
+    return std::ranges::find(known, as_word(flag)) != known.end() ? help : std::string();
+  };
 }
 
 std::string help_for_foreign_flag(std::string_view flag) {

@@ -111,8 +111,6 @@ constexpr OtherHelp kOtherHelp[] = {
      "valid, 20 %)'"},
     {"balance balanced sampler oversample",
      "a key of the recipe: data.shuffle=balanced shows all classes equally often; tessera help data.shuffle"},
-    {"port host", "the live page is at --address 6070, or 127.0.0.1:6070, of tessera board"},
-    {"min max start_lr end_lr num_iter num_it", "tessera lr-find goes from the rate --from to the rate --to in --steps N"},
     {"silent q", "--quiet"},
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/other_flags.h"
 #include "store/file.h"
 #include "store/url.h"
 
@@ -27,6 +28,8 @@ class Board final : public Command {
             "Prometheus; docs/board.md has the other addresses. Ctrl-C ends it."};
   }
   void declare(Flags& flags) override {
+    flags.explain_unknown(
+        explain_words("port host", "the live page is at --address 6070, or 127.0.0.1:6070, of tessera board"));
     flags.add("--address", "ADDRESS", &address_, "as 6070 or 127.0.0.1:6070; the next free port when it is taken");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {

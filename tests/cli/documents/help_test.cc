@@ -190,6 +190,8 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
        "error: unknown flag `--port`\nhelp: the live page is at --address 6070, or 127.0.0.1:6070, of tessera board\n"},
       {{"lr-find", "a.toml", "--min", "1"},
        "error: unknown flag `--min`\nhelp: tessera lr-find goes from the rate --from to the rate --to in --steps N\n"},
+      {{"lr-find", "a.toml", "--num_it=9"},
+       "error: unknown flag `--num_it`\nhelp: tessera lr-find goes from the rate --from to the rate --to in --steps N\n"},
       {{"train", "--wokdir", "x"}, "error: unknown flag `--wokdir`\nhelp: did you mean `--workdir`?\n"},
       {{"train"}, "error: tessera train needs a recipe\nhelp: tessera train recipes/digits.toml\n"},
       {{"train", "a.toml", "b.toml"},
@@ -239,6 +241,8 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"--gpus", "2"}), HasSubstr("--platform cuda"));
   EXPECT_THAT(help({"--sched", "cosine"}), HasSubstr("optimizer.lr=cosine(1e-3"));
   EXPECT_THAT(help({"-b", "4"}), HasSubstr("data.batch=VALUE"));
+  EXPECT_THAT(help({"--min", "1e-6"}), Not(HasSubstr("lr-find"))) << "of that command alone";
+  EXPECT_THAT(help({"--port", "6070"}), Not(HasSubstr("tessera board")));
   EXPECT_THAT(help({"-j", "4"}), HasSubstr("data.threads=VALUE"));
   EXPECT_THAT(help({"--optimizer", "adam"}), HasSubstr("optimizer.name=adamw"));
   EXPECT_THAT(help({"--fp16"}), HasSubstr("dtype=bf16"));

@@ -12,6 +12,7 @@
 #include "base/text/shell.h"
 #include "base/text/text.h"
 #include "cli/command.h"
+#include "cli/other_flags.h"
 #include "monitor/plot.h"
 #include "optim/schedule/schedule.h"
 #include "store/file.h"
@@ -116,6 +117,8 @@ class LrFind final : public Command {
         "valley, steep, min / 10 and slide are fastai's rules; valley is the one to take when in doubt. No run is touched."};
   }
   void declare(Flags& flags) override {
+    flags.explain_unknown(explain_words("min max start_lr end_lr num_iter num_it",
+                                        "tessera lr-find goes from the rate --from to the rate --to in --steps N"));
     add_rate(flags, "--from", &options_.from, "the first rate; 1e-7 when not given");
     add_rate(flags, "--to", &options_.to, "the last one; 10 when not given");
     flags.add("--steps", "N", &options_.steps, {20, 1'000'000}, "steps of a search; 100 when not given");
