@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/system/refused.h"
 #include "cli/exhausted.h"
 #include "cli/version.h"
 #include "pjrt/plugin/stderr_filter.h"
@@ -100,7 +101,9 @@ std::string write_report(const std::string& text) {
   static std::atomic<std::thread::id> teller;
   std::thread::id first;
   if (!teller.compare_exchange_strong(first, std::this_thread::get_id())) {
-    if (first == std::this_thread::get_id()) _exit(static_cast<int>(Exit::kInternal));
+    // What is told here takes no memory, which there may be none of.
+    if (first == std::this_thread::get_id())
+      _exit(static_cast<int>(tell_refused(log_descriptor(), {}) ? Exit::kDevice : Exit::kInternal));
     for (;;) ::pause();
   }
   if (const std::optional<std::string> refused = exhausted()) {

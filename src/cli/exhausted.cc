@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/system/refused.h"
 #include "base/text/text.h"
 #include "store/file.h"
 
@@ -22,6 +23,15 @@ std::string limit_text(__rlimit_resource resource, const char* flag, bool bytes)
   return fmt::format(" (`ulimit {}` is {})", flag, value);
 }
 
+std::string memory_text() {
+  std::string limit = limit_text(RLIMIT_AS, "-v", true);
+  if (limit.empty()) limit = limit_text(RLIMIT_DATA, "-d", true);
+  return fmt::format(
+      "the memory that {} is used up{}\nhelp: make `data.batch`, `data.prefetch`, `data.threads` or the model "
+      "smaller{}",
+      limit.empty() ? "the machine has" : "this process may take", limit, limit.empty() ? "" : ", or raise the limit");
+}
+
 }  // namespace
 
 std::optional<std::string> exhausted() {
@@ -30,17 +40,15 @@ std::optional<std::string> exhausted() {
   try {
     std::rethrow_exception(current);
   } catch (const std::bad_alloc&) {
-    const std::string limit = limit_text(RLIMIT_AS, "-v", true);
-    return fmt::format(
-        "the memory that {} is used up{}\nhelp: make `data.batch`, `data.prefetch`, `data.threads` or the model "
-        "smaller{}",
-        limit.empty() ? "the machine has" : "this process may take", limit, limit.empty() ? "" : ", or raise the limit");
+    return memory_text();
   } catch (const store::OutOfFiles& error) {
     return fmt::format("{}{}\nhelp: {}", error.what(), limit_text(RLIMIT_NOFILE, "-n", false),
                        error.of_process() ? "raise the limit of open files: `ulimit -n`"
                                           : "raise the machine's limit of open files: `sysctl fs.file-max`");
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) return std::nullopt;
+    // A thread is refused in the same words where there is no memory for its stack.
+    if (!thread_is_refused() && memory_ran_out()) return memory_text();
     return fmt::format(
         "the system refuses another thread: {}{}\nhelp: set `data.threads` lower, or raise the limit: `ulimit -u` "
         "and the container's pids.max",

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/system/file_calls.h"
+#include "base/system/refused.h"
 #include "base/system/spans.h"
 
 namespace tessera::data {
@@ -162,11 +163,14 @@ LoaderThreads::LoaderThreads(std::shared_ptr<LoaderWork> work, int fillers, int 
     }
   } catch (const std::system_error& error) {
     const size_t started = threads_.size();
+    const bool no_memory = !thread_is_refused() && memory_ran_out();  // for a thread's stack
     end();
     throw usage_error(
         fmt::format("the system refuses thread {} of the {} that the input wants: {} to decode, {} to read ahead: {}",
                     started + 1, fillers + readers, fillers, readers, error.code().message()),
-        where, "set data.threads lower, or raise the limit: `ulimit -u` and the container's pids.max say what it is");
+        where,
+        fmt::format("set data.threads lower, or raise the limit: {} what it is",
+                    no_memory ? "`ulimit -v` says" : "`ulimit -u` and the container's pids.max say"));
   }
 }
 

@@ -10,7 +10,9 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <new>
 
+#include "base/system/refused.h"
 #include "pjrt/plugin/accelerators.h"
 #include "pjrt/plugin/call.h"
 #include "pjrt/plugin/plugin_file.h"
@@ -102,6 +104,11 @@ const PJRT_Api* open_library(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
+    struct stat status {};
+    constexpr size_t kBesides = 64 << 20;  // what the file does not hold: its zeros, and what it asks for as it is loaded
+    if (stat(path.c_str(), &status) == 0 && memory_is_refused(static_cast<size_t>(status.st_size) + kBesides)) {
+      throw std::bad_alloc();
+    }
     throw device_error(fmt::format("can't load the plugin: {}", reason ? reason : "unknown reason"), path,
                        "name the plugin's shared library (xla_cpu_pjrt.so, xla_cuda_plugin.so, libtpu.so)");
   }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +12,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "base/system/refused.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -38,61 +39,51 @@ off_t file_size(int descriptor) {
   return fstat(descriptor, &status) == 0 ? status.st_size : 0;
 }
 
-// Our own mistakes are exceptions, so that only a library aborts. LLVM also faults where it clears away a program that it could
-// not load for lack of memory (llvm::orc::ExecutionSession::IL_failSymbols).
-constexpr std::string_view kAborted = "error: a library ended the program; its last words stand above\n";
-constexpr std::string_view kFailedCheck =
+// Our own mistakes are exceptions, so that only a library aborts.
+constexpr std::string_view kAborted =
+    "error: a library ended the program; its last words stand above\n"
     "help: where that is a failed check of the device's compiler, another batch, size of images or dtype may avoid it\n";
-constexpr std::string_view kOutOfAddresses =
-    "help: the memory that this process may take (`ulimit -v`) was used up: make `data.batch`, `data.prefetch`, "
-    "`data.threads` or the model smaller, or raise the limit\n";
-constexpr uint64_t kAddressMargin = 256 << 20;  // more than a library asks for at once: a thread's stack or arena
 
-// Whether `ulimit -v` has ever left less than the margin: where a library trips over memory that was refused, other threads may have
-// given theirs back. Async-signal-safe: system calls and arithmetic.
-bool out_of_addresses() {
-  struct rlimit limit {};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
-  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  char text[4096];
-  const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text);
-  if (file >= 0) close(file);
-  constexpr std::string_view kPeak = "VmPeak:";  // then blanks, and KiB
-  const std::string_view status(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  const size_t at = status.find(kPeak);
-  if (at == std::string_view::npos) return false;
-  uint64_t kib = 0;
-  for (const char c : status.substr(at + kPeak.size(), status.find('\n', at) - at - kPeak.size())) {
-    if (c >= '0' && c <= '9') kib = kib * 10 + static_cast<uint64_t>(c - '0');
-  }
-  return (kib << 10) + kAddressMargin > limit.rlim_cur;
+std::atomic<pid_t> g_teller{0};
+
+void show(int descriptor, std::string_view text) {
+  if (write(descriptor, text.data(), text.size()) < 0) return;  // nobody is left to tell
 }
 
-void write_or_exit(int descriptor, std::string_view text) {
-  if (write(descriptor, text.data(), text.size()) < 0) _exit(1);
-}
-
-// Async-signal-safe: only system calls.
+// Async-signal-safe: system calls alone.
 void show_captured_and_die(int signal_number) {
+  // One thread tells and ends the process. Others that fail wait for that; one that fails while it tells ends it at once.
+  const pid_t self = gettid();
+  pid_t first = 0;
+  if (!g_teller.compare_exchange_strong(first, self)) {
+    while (first != self) pause();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+  }
   const int captured = g_captured;
   const int terminal = log_descriptor();
-  off_t position = std::max<off_t>(0, file_size(captured) - kCrashBytes);
-  char block[1024];
-  for (ssize_t size; (size = pread(captured, block, sizeof block, position)) > 0; position += size) {
-    if (write(terminal, block, static_cast<size_t>(size)) < 0) break;
-  }
-  const bool refused = out_of_addresses();
-  if (signal_number == SIGABRT || refused) {
-    write_or_exit(terminal, kAborted);
-    write_or_exit(terminal, refused ? kOutOfAddresses : kFailedCheck);
-  }
-  raise(signal_number);  // SA_RESETHAND has put the default action back
+  char text[kCrashBytes];
+  const ssize_t size = pread(captured, text, sizeof text, std::max<off_t>(0, file_size(captured) - kCrashBytes));
+  const std::string_view last_words(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  show(terminal, last_words);
+  // Memory or threads that were refused are nobody's bug: LLVM, for one, faults where it clears away a program
+  // that it could not load for lack of memory (llvm::orc::ExecutionSession::IL_failSymbols).
+  if (tell_refused(terminal, last_words)) _exit(static_cast<int>(Exit::kDevice));
+  if (signal_number == SIGABRT) show(terminal, kAborted);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
 }
 
 void install_crash_handlers() {
+  // The stack of this thread, the first, grows as it is used: where that is refused the handler needs another.
+  static char stack[64 << 10];
+  stack_t other{};
+  other.ss_sp = stack;
+  other.ss_size = sizeof stack;
+  sigaltstack(&other, nullptr);
   struct sigaction action {};
   action.sa_handler = show_captured_and_die;
-  action.sa_flags = SA_RESETHAND | SA_NODEFER;
+  action.sa_flags = SA_NODEFER | SA_ONSTACK;
   for (const int signal_number : kCrashSignals) {
     struct sigaction old {};
     if (sigaction(signal_number, nullptr, &old) == 0 && old.sa_handler == SIG_DFL) sigaction(signal_number, &action, nullptr);

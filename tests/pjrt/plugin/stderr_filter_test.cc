@@ -6,10 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "pjrt/pjrt_testing.h"
@@ -87,7 +90,7 @@ std::pair<void*, size_t> use_up_addresses() {
   return {first, large};
 }
 
-TEST_F(StderrFilter, AFaultAfterMemoryWasRefusedIsToldAsThat) {
+TEST_F(StderrFilter, AFaultAfterMemoryWasRefusedNamesTheLimit) {
   EXPECT_EXIT(
       {
         capture_stderr();
@@ -96,9 +99,53 @@ TEST_F(StderrFilter, AFaultAfterMemoryWasRefusedIsToldAsThat) {
         to_stderr("W0000 no memory for a table\n");
         raise(SIGSEGV);
       },
-      KilledBySignal(SIGSEGV),
-      HasSubstr("W0000 no memory for a table\nerror: a library ended the program; its last words stand above\n"
-                "help: the memory that this process may take (`ulimit -v`) was used up"));
+      ExitedWithCode(4),
+      HasSubstr(
+          "W0000 no memory for a table\nerror: the memory that this process may take is used up (`ulimit -v` is 1024 MiB)\n"
+          "help: make `data.batch`"));
+}
+
+TEST_F(StderrFilter, AThreadThatALibraryDidNotGetNamesTheLimit) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        to_stderr("F0000 env.cc:84] Check failed: ret == 0 (11 vs. 0) Thread creation via pthread_create() failed.\n");
+        std::abort();
+      },
+      ExitedWithCode(4), HasSubstr("error: the system refuses another thread"));
+}
+
+TEST_F(StderrFilter, NoMoreThreadsNameTheLimit) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        rlimit none{};
+        if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(9);
+        if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) _exit(9);  // root has no limit
+        std::abort();
+      },
+      ExitedWithCode(4),
+      HasSubstr("error: the system refuses another thread (`ulimit -u` is 0)\nhelp: set `data.threads` lower"));
+}
+
+// Of several threads the first tells; the others don't end the process before it has.
+TEST_F(StderrFilter, ThreadsThatFailTogetherEndWithOneMessage) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        std::atomic<bool> go{false};
+        const auto fail = [&go] {
+          go.wait(false);
+          raise(SIGSEGV);
+        };
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 8; ++i) threads.emplace_back(fail);
+        use_up_addresses();
+        go = true;
+        go.notify_all();
+        for (std::thread& thread : threads) thread.join();
+      },
+      ExitedWithCode(4), HasSubstr("(`ulimit -v` is 1024 MiB)"));
 }
 
 TEST_F(StderrFilter, StaysSmall) {
