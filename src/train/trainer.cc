@@ -194,7 +194,9 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (run.processes.leads()) control_socket.emplace(run.workdir.path(), run.control);
     start.announce();
     start.keep_data_names();
-    if (const auto warning = space_warning(disk_need(run.recipe, run.layout), run.workdir.path())) log_warning(*warning);
+    const DiskNeed need = disk_need(run.recipe, run.layout);
+    if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
+    if (const auto warning = file_size_warning(need)) log_warning(*warning);
     start.load_weights();
 
     // ---- compile: while the first batches are read and the state comes to the devices ----

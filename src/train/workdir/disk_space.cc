@@ -1,8 +1,10 @@
 #include "train/workdir/disk_space.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 
 #include "base/system/file_calls.h"
@@ -66,6 +68,23 @@ std::optional<std::string> space_warning(const DiskNeed& need, const std::string
   if (error) return std::nullopt;
   return space_warning(need, workdir, bytes_of_checkpoints(store::join_path(workdir, "checkpoints")),
                        static_cast<double>(space.available));
+}
+
+std::optional<std::string> file_size_warning(const DiskNeed& need, int64_t limit) {
+  const bool checkpoint = need.checkpoint_bytes > limit;
+  if (!checkpoint && need.metrics_bytes <= limit) return std::nullopt;
+  return fmt::format("files may have {} at most (`ulimit -f`), and {}: {} saves will fail. Raise the limit{}",
+                     human_bytes(static_cast<double>(limit)),
+                     checkpoint ? fmt::format("a checkpoint has {}", human_bytes(static_cast<double>(need.checkpoint_bytes)))
+                                : fmt::format("metrics.jsonl will have about {}, without which there is no save",
+                                              human_bytes(static_cast<double>(need.metrics_bytes))),
+                     checkpoint ? "all" : "later", checkpoint ? "" : ", or write fewer lines (log)");
+}
+
+std::optional<std::string> file_size_warning(const DiskNeed& need) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur > static_cast<rlim_t>(INT64_MAX)) return std::nullopt;
+  return file_size_warning(need, static_cast<int64_t>(limit.rlim_cur));
 }
 
 }  // namespace tessera::train

@@ -26,4 +26,10 @@ std::optional<std::string> space_warning(const DiskNeed& need, const std::string
 // The same of the file system as it is now. Nothing where it doesn't tell.
 std::optional<std::string> space_warning(const DiskNeed& need, const std::string& workdir);
 
+// What to warn of where a file of the run grows beyond `limit` bytes, from which moment on no save succeeds; nothing else.
+std::optional<std::string> file_size_warning(const DiskNeed& need, int64_t limit);
+
+// The same of the process's limit (`ulimit -f`).
+std::optional<std::string> file_size_warning(const DiskNeed& need);
+
 }  // namespace tessera::train

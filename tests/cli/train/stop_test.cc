@@ -183,6 +183,9 @@ TEST_F(Stop, AFileThatMayNotGrowIsAnErrorInWords) {
   const Outcome end = shell("ulimit -f 8; \"$TESSERA\" train tiny.toml --workdir run --cache-dir \"\"");
   EXPECT_EQ(end.exit, 3) << end.err;
   EXPECT_THAT(end.err, AllOf(HasSubstr("File too large"), HasSubstr("\nhelp: raise the limit of file sizes (ulimit -f)")));
+  EXPECT_THAT(
+      end.err,
+      ContainsRegex("warning: files may have 8.* KiB at most .`ulimit -f`., and a checkpoint has .*: all saves will fail"));
 }
 
 TEST_F(Stop, PipesAndDevicesAreRefusedByName) {

@@ -197,6 +197,15 @@ TEST(DiskSpace, IsWarnedOfWhereItIsShort) {
   EXPECT_FALSE(space_warning({1, 1, 0}, small_run().path("")));
 }
 
+TEST(DiskSpace, FilesThatMayNotGrowAreWarnedOf) {
+  const DiskNeed need{int64_t{1} << 20, 3, int64_t{1} << 21};
+  EXPECT_FALSE(file_size_warning(need, int64_t{1} << 21));
+  EXPECT_THAT(*file_size_warning(need, int64_t{3} << 19),
+              AllOf(HasSubstr("1.50 MiB at most (`ulimit -f`)"), HasSubstr("metrics.jsonl will have about 2.00 MiB"),
+                    HasSubstr("later saves will fail"), HasSubstr("fewer lines (log)")));
+  EXPECT_THAT(*file_size_warning(need, 1000), HasSubstr("a checkpoint has 1.00 MiB: all saves will fail"));
+}
+
 TEST(DiskSpace, IsToldBeforeTheRun) {
   ::testing::internal::CaptureStderr();
   std::atomic<bool> over{false};
