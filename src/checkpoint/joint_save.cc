@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "store/small_file.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -37,7 +38,7 @@ Commit JointSave::await_parts() {
   for (int64_t index = 0; index < writers_.count; ++index) {
     const std::string path = part_path(index);
     wait_until(fmt::format("process {} has not ended writing", index + 1), [&] { return is_there(path); });
-    const Commit part = parse_file_list(store::read_text(files_, path), path);
+    const Commit part = parse_file_list(store::read_small_file(files_, path), path);
     TESSERA_CHECK(index == 0 || (part.step == all.step && part.version == all.version), "parts of steps {} and {}", all.step,
                   part.step);
     all.step = part.step;
@@ -90,7 +91,7 @@ void JointSave::wait_until(std::string_view awaited, const std::function<bool()>
 }
 
 void JointSave::check_marker() const {
-  if (is_there(marker())) throw data_error(store::read_text(files_, marker()));
+  if (is_there(marker())) throw data_error(store::read_small_file(files_, marker()));
 }
 
 // Names and sizes: what grows while others write.
@@ -108,7 +109,7 @@ std::string JointSave::contents() const {
 // What one process has told is what the others fail by, in whatever way: the directory is gone then.
 std::string JointSave::give_up(const std::string& why) {
   try {
-    if (is_there(marker())) return store::read_text(files_, marker());
+    if (is_there(marker())) return store::read_small_file(files_, marker());
     store::write_atomic(directory_, store::last_part(marker()),
                         fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why));
   } catch (const InternalError&) {

@@ -15,6 +15,7 @@
 #include "recipe/weights_chain.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 #include "store/url.h"
 
 namespace tessera::cli {
@@ -62,7 +63,7 @@ namespace {
 
 config::Section recipe_at(const RecipeWords& words) {
   if (!store::is_remote(words.path)) return config::load_recipe(words.path, words.overrides);
-  const std::string text = store::read_text(store::files_at(words.path), words.path);
+  const std::string text = store::read_small_file(store::files_at(words.path), words.path);
   return config::parse_recipe(text, words.path, words.overrides);
 }
 

@@ -17,6 +17,8 @@
 namespace tessera::config {
 namespace {
 
+constexpr size_t kMaxRecipeBytes = 4 << 20;  // a thousand times the longest here
+
 // What a field of each type is called, in the singular and in a list.
 template <class T>
 constexpr std::pair<std::string_view, std::string_view> kTypeName;
@@ -360,6 +362,11 @@ void Section::finish() const { check_all_asked(*node_); }
 std::string Section::dump() const { return table_text(*node_); }
 
 Section parse_recipe(std::string_view text, std::string_view file, const std::vector<std::string>& overrides) {
+  if (text.size() > kMaxRecipeBytes) {
+    throw usage_error(
+        fmt::format("`{}` is no recipe: it has more than {}", file, human_bytes(static_cast<double>(kMaxRecipeBytes))), {},
+        "a recipe is a TOML file, for example recipes/digits.toml");
+  }
   std::shared_ptr<Node> root = parse_toml(text, file);
   for (const std::string& item : overrides) apply_override(*root, item);
   return Section(root, root.get());
@@ -385,7 +392,7 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
   }
   std::ifstream file(path, std::ios::binary);
   std::string text;
-  for (std::array<char, 4096> part{}; file;) {
+  for (std::array<char, 4096> part{}; file && text.size() <= kMaxRecipeBytes;) {
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<size_t>(file.gcount()));
   }

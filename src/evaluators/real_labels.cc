@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::evaluators {
 namespace {
@@ -27,7 +28,7 @@ class RealLabels {
  public:
   RealLabels(const std::string& path, const config::Section& section, const EvaluatorData& data)
       : path_(path), section_(section), data_(data) {
-    JsonResult read = read_json(store::read_text(store::files_at(path), path));
+    JsonResult read = read_json(store::read_small_file(store::files_at(path), path));
     if (!read.problem.empty()) section.fail("real", fmt::format("is `{}`, which is no JSON: {}", path, read.problem));
     file_ = std::move(read.value);
     if (!file_.is_array() && !file_.is_object()) {

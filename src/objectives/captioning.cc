@@ -8,6 +8,7 @@
 #include "ir/ops.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::objectives {
 
@@ -88,7 +89,7 @@ TokenInput find_several(const DataInputs& data, const std::string& name, const T
 
 std::vector<std::string> read_lines(const std::string& path) {
   std::vector<std::string> lines;
-  for (const std::string& line : split(store::read_text(store::files_at(path), path), '\n')) {
+  for (const std::string& line : split(store::read_small_file(store::files_at(path), path, store::kMaxListFile), '\n')) {
     if (!line.empty()) lines.push_back(line);
   }
   return lines;

@@ -12,6 +12,7 @@
 #include "ir/ops.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::objectives {
 namespace {
@@ -66,7 +67,7 @@ class ClassNumbers {
   std::vector<float> of_file(const std::string& path) const {
     std::string text;
     try {
-      text = store::read_text(store::files_at(path), path);
+      text = store::read_small_file(store::files_at(path), path);
     } catch (const Error& error) {
       section_.fail(
           key_,

@@ -18,6 +18,7 @@
 #include "state/weight_file.h"
 #include "store/file.h"
 #include "store/servers/hugging_face.h"
+#include "store/small_file.h"
 
 namespace tessera::state {
 namespace {
@@ -94,7 +95,7 @@ std::string commit_of(const std::string& folder, const std::string& revision) {
   store::FileSystem& files = store::local_files();
   const std::string ref = store::join_path(folder, "refs/" + revision);
   if (const auto info = files.info(ref); info && !info->directory) {
-    std::string commit(trim(store::read_text(files, ref)));
+    std::string commit(trim(store::read_small_file(files, ref)));
     if (!is_plain(commit)) throw data_error("names no commit", ref, "remove the folder of the model and fetch it again");
     return commit;
   }

@@ -21,6 +21,7 @@
 #include "state/run_steps.h"
 #include "state/weight_file.h"
 #include "store/checksums.h"
+#include "store/small_file.h"
 #include "store/url.h"
 
 namespace tessera::state {
@@ -149,7 +150,7 @@ interop::ModelConfig read_config(const std::string& from) {
     const std::string path = store::join_path(from, name);
     if (!store::local_files().info(path)) return std::string();
     store::verify_checksum(store::local_files(), path);
-    return store::read_text(store::local_files(), path);
+    return store::read_small_file(store::local_files(), path);
   };
   return interop::parse_model_config(text_of(kConfig), text_of(kProcessor), store::join_path(from, kConfig));
 }

@@ -15,6 +15,7 @@
 #include "state/hub_cache.h"
 #include "store/checksums.h"
 #include "store/file.h"
+#include "store/small_file.h"
 
 namespace tessera::state {
 namespace {
@@ -61,7 +62,7 @@ void read_npz_arrays(const WeightPath& from, WeightFile& out) {
 // Of an index: for each file its arrays' names.
 std::map<std::string, std::set<std::string>> read_index(const std::string& path) {
   store::verify_checksum(store::local_files(), path);
-  const auto json = parse_json(store::read_text(store::local_files(), path), path);
+  const auto json = parse_json(store::read_small_file(store::local_files(), path), path);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     throw data_error("is no index of safetensors files: it has no `weight_map`", path);
   }

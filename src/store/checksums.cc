@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "store/small_file.h"
 
 namespace tessera::store {
 namespace {
@@ -20,7 +21,7 @@ void verify_with(FileSystem& files, const std::string& list, const std::string& 
   const auto info = files.info(list);
   if (!info || info->directory) return;
   if (info->size > kMaxListBytes) throw data_error(fmt::format("`{}` is too long for a list of checksums", list));
-  const auto sums = parse_checksums(read_text(files, list), list);
+  const auto sums = parse_checksums(read_small_file(files, list), list);
   const auto wanted = sums.find(file_name(path));
   if (wanted == sums.end() || to_hex(sha256_of(files, path)) == wanted->second) return;
   throw data_error(fmt::format("`{}` is damaged or was changed: its SHA-256 is not the one in `{}`", path, list), {},

@@ -6,6 +6,7 @@
 
 #include "base/text/json.h"
 #include "store/file.h"
+#include "store/small_file.h"
 
 namespace tessera::sweep {
 namespace {
@@ -48,7 +49,7 @@ std::optional<SweepRecord> read_record(const std::string& directory) {
   store::FileSystem& files = store::local_files();
   const std::string path = store::join_path(directory, kFile);
   if (!files.info(path)) return std::nullopt;
-  const nlohmann::json json = parse_json(store::read_text(files, path), path);
+  const nlohmann::json json = parse_json(store::read_small_file(files, path), path);
   try {
     SweepRecord record{json.at("words").get<std::vector<std::string>>(), json.at("finished").get<bool>(), std::nullopt};
     if (json.contains("halving")) record.halving = halving_of(json.at("halving"));

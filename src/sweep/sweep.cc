@@ -18,6 +18,7 @@
 #include "cluster/launch/processes/signals.h"
 #include "monitor/metrics.h"
 #include "store/file.h"
+#include "store/small_file.h"
 #include "sweep/halving.h"
 #include "sweep/score_text.h"
 #include "train/workdir/run_facts.h"
@@ -32,7 +33,7 @@ std::optional<train::RunFacts> facts_of(const std::string& run) {
   store::FileSystem& files = store::local_files();
   if (!files.info(path)) return std::nullopt;
   try {
-    return train::parse_run_facts(store::read_text(files, path), path);
+    return train::parse_run_facts(store::read_small_file(files, path), path);
   } catch (const Error&) {
     return std::nullopt;  // it is trained again
   }

@@ -15,6 +15,7 @@
 #include "store/checksums.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::remote {
 namespace {
@@ -43,7 +44,7 @@ class Files {
   void add_weights(const std::string& name) {
     add(name);
     if (!name.ends_with(kIndexEnding)) return;
-    const auto index = read_json(store::read_text(store::files_at(folder_), url(name))).value;
+    const auto index = read_json(store::read_small_file(store::files_at(folder_), url(name))).value;
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) return;
     std::set<std::string> files;
     for (const auto& [array, file] : index["weight_map"].items()) {

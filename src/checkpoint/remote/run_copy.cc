@@ -18,6 +18,7 @@
 #include "checkpoint/remote/copy_directory.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::remote {
 namespace {
@@ -245,7 +246,7 @@ void RunCopy::copy_checkpoint(int64_t step) {
   const std::string commit_name(checkpoint::kCommitFile);
   try {
     store::FileSystem& files = store::local_files();
-    const std::string commit = store::read_text(files, store::join_path(from, commit_name));
+    const std::string commit = store::read_small_file(files, store::join_path(from, commit_name));
     const auto there = store::read_object(store::join_path(to, commit_name));
     if (there != commit) {
       if (there) remove_checkpoint_objects(url_, step);

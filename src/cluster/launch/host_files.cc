@@ -18,6 +18,7 @@
 #include "store/checksums.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 #include "store/url.h"
 
 namespace tessera::launch {
@@ -60,7 +61,7 @@ std::string program_in_path(const std::string& name) {
 std::string words_of(const Request& request) {
   std::string words = join(request.command, " ");
   try {
-    words += store::read_text(store::files_at(request.recipe), request.recipe);
+    words += store::read_small_file(store::files_at(request.recipe), request.recipe);
   } catch (const Error&) {
     // Reading the recipe says so.
   }

@@ -10,6 +10,7 @@
 #include "data/names.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::data {
 namespace {
@@ -90,7 +91,8 @@ std::vector<std::string> read_classes(const std::string& argument, const std::st
   }
   std::vector<std::string> names;
   try {
-    for (const std::string& line : split(store::read_text(store::files_at(argument), argument), '\n')) {
+    for (const std::string& line :
+         split(store::read_small_file(store::files_at(argument), argument, store::kMaxListFile), '\n')) {
       if (const std::string_view name = trim(line); !name.empty()) names.emplace_back(name);
     }
   } catch (const Error& error) {

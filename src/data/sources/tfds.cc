@@ -14,6 +14,7 @@
 #include "data/source_call.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::data {
 namespace {
@@ -58,7 +59,7 @@ std::optional<std::string> latest_version(const std::string& path) {
 std::optional<std::string> default_config(const std::string& path) {
   const std::string metadata = path + "/.config/metadata.json";
   if (exists(metadata)) {
-    const auto fields = parse_json_fields(store::read_text(store::files_at(metadata), metadata), {"default_config_name"});
+    const auto fields = parse_json_fields(store::read_small_file(store::files_at(metadata), metadata), {"default_config_name"});
     if (fields && (*fields)[0].kind == JsonField::Kind::kText) return (*fields)[0].text;
   }
   const std::vector<std::string> names = folders_in(path);
@@ -275,9 +276,9 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
   try {
     const std::string folder = find_folder(data_dir, dataset, where);
     const std::string info_path = folder + "/dataset_info.json", features_path = folder + "/features.json";
-    const TfdsInfo info = parse_tfds_info(info_path, store::read_text(store::files_at(info_path), info_path));
+    const TfdsInfo info = parse_tfds_info(info_path, store::read_small_file(store::files_at(info_path), info_path));
     const std::vector<TfdsFeature> features =
-        parse_tfds_features(features_path, store::read_text(store::files_at(features_path), features_path));
+        parse_tfds_features(features_path, store::read_small_file(store::files_at(features_path), features_path));
     ExampleFields fields = choose_fields(arguments, info, features, where);
     const TfdsFeature* label = find_feature(features, fields.label);
     if (label && arguments.classes.empty()) arguments.classes = classes_of(folder, *label);

@@ -7,6 +7,7 @@
 #include "data/text/sentencepiece.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::data {
 
@@ -14,7 +15,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, std::st
   if (path.starts_with("fake(")) return make_fake_tokenizer(path, where);
   std::string bytes;
   try {
-    bytes = store::read_text(store::files_at(path), path);
+    bytes = store::read_small_file(store::files_at(path), path, store::kMaxTokenizerFile);
   } catch (const Error& error) {
     throw data_error(fmt::format("the tokenizer's model cannot be read: {}", error.message()), std::string(where),
                      "`tessera data tokenizer` makes a SentencePiece model from a source's texts");

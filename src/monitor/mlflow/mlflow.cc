@@ -30,6 +30,7 @@
 #include "monitor/mlflow/names.h"
 #include "monitor/sinks/earlier_rows.h"
 #include "monitor/sinks/sink.h"
+#include "store/small_file.h"
 
 namespace tessera::monitor {
 namespace {
@@ -156,7 +157,7 @@ class Mlflow final : public Sink {
   void read_state() {
     run_ = environment_variable("MLFLOW_RUN_ID");
     if (!files_.info(state_path())) return;
-    const nlohmann::json state = read_json(store::read_text(files_, state_path())).value;
+    const nlohmann::json state = read_json(store::read_small_file(files_, state_path())).value;
     run_ =
         state.is_object() && state.contains("run_id") && state["run_id"].is_string() ? state["run_id"].get<std::string>() : "";
     if (run_.empty() || !state.contains("sending")) return;

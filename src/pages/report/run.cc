@@ -11,6 +11,7 @@
 #include "base/text/text.h"
 #include "config/section.h"
 #include "recipe/recipe.h"
+#include "store/small_file.h"
 
 namespace tessera::report {
 namespace {
@@ -33,11 +34,14 @@ std::string end_of(const std::vector<std::string>& parts, size_t count) {
   return parts.empty() ? "." : join({parts.begin() + static_cast<std::ptrdiff_t>(from), parts.end()}, "/");
 }
 
+constexpr int64_t kMaxMetricsFile = int64_t{4} << 30;  // which grows with a run
+
 // What `read` makes of a file; a problem of the run where it can't be read.
 template <class Read>
-void read_part(SavedRun& run, store::FileSystem& files, const std::string& path, const Read& read) {
+void read_part(SavedRun& run, store::FileSystem& files, const std::string& path, const Read& read,
+               int64_t max_bytes = store::kMaxSmallFile) {
   try {
-    if (files.info(path)) read(store::read_text(files, path));
+    if (files.info(path)) read(store::read_small_file(files, path, max_bytes));
   } catch (const Error& error) {
     run.problems.push_back(error.message().find(path) == std::string::npos ? fmt::format("{}: {}", path, error.message())
                                                                            : error.message());
@@ -72,11 +76,14 @@ void read_recipe(SavedRun& run, store::FileSystem& files, const std::string& pat
 }
 
 void read_rows(SavedRun& run, store::FileSystem& files, const std::string& path) {
-  read_part(run, files, path, [&](const std::string& text) {
-    int64_t bad = 0;
-    run.rows = monitor::parse_metrics(text, &bad);
-    if (bad > 0) run.problems.push_back(unreadable_lines(path, bad));
-  });
+  read_part(
+      run, files, path,
+      [&](const std::string& text) {
+        int64_t bad = 0;
+        run.rows = monitor::parse_metrics(text, &bad);
+        if (bad > 0) run.problems.push_back(unreadable_lines(path, bad));
+      },
+      kMaxMetricsFile);
 }
 
 // Where an evaluator, or its averaged weights', stands in the recipe; behind all others where it doesn't.

@@ -19,6 +19,7 @@
 #include "store/file.h"
 #include "store/local/disk_room.h"
 #include "store/local/lock.h"
+#include "store/small_file.h"
 
 namespace tessera::plugins {
 namespace {
@@ -93,7 +94,7 @@ class Installation {
     store::FileSystem& files = store::local_files();
     const std::string path = store::join_path(directory, kRecord);
     if (!files.info(path)) return std::nullopt;
-    const JsonResult json = read_json(store::read_text(files, path));
+    const JsonResult json = read_json(store::read_small_file(files, path));
     Installed out{directory, {}, true};
     try {
       for (const nlohmann::json& wheel : json.value.at("wheels"))

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "store/file.h"
+#include "store/small_file.h"
 #include "store/url.h"
 
 namespace tessera::translate {
@@ -41,7 +42,7 @@ std::vector<std::string> values_of(const YAML::Node& node, const std::string& wh
 
 void read_yaml(const std::string& path, Arguments& arguments) {
   store::refuse_url(path);
-  const std::string text = store::read_text(store::local_files(), path);
+  const std::string text = store::read_small_file(store::local_files(), path);
   YAML::Node root;
   try {
     root = YAML::Load(text);

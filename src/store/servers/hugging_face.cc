@@ -11,6 +11,7 @@
 #include "base/system/environment.h"
 #include "base/text/text.h"
 #include "store/file.h"
+#include "store/small_file.h"
 
 namespace tessera::store {
 namespace {
@@ -35,7 +36,7 @@ std::string hub_token() {
   std::string path = environment_variable("HF_TOKEN_PATH");
   if (const std::string home = hugging_face_home(); path.empty() && !home.empty()) path = join_path(home, "token");
   if (path.empty() || !local_files().info(path)) return "";
-  return std::string(trim(read_text(local_files(), path)));
+  return std::string(trim(read_small_file(local_files(), path)));
 }
 
 std::string hugging_face_home() {

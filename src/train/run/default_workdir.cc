@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "config/section.h"
 #include "recipe/keys.h"
+#include "store/small_file.h"
 #include "train/control/control_socket.h"
 #include "train/workdir/run_facts.h"
 
@@ -44,9 +45,9 @@ bool same_run(const std::string& there, const std::string& recipe) {
 bool is_unfinished(const std::string& path, const std::string& recipe, store::FileSystem& files) {
   try {
     const std::string there = store::join_path(path, "recipe.toml"), facts = store::join_path(path, "run.json");
-    if (!files.info(there) || !same_run(store::read_text(files, there), recipe) || is_training(path)) return false;
+    if (!files.info(there) || !same_run(store::read_small_file(files, there), recipe) || is_training(path)) return false;
     if (!files.info(facts)) return true;  // it ended before its first step
-    const std::string state = parse_run_facts(store::read_text(files, facts), facts).state;
+    const std::string state = parse_run_facts(store::read_small_file(files, facts), facts).state;
     return state != "done" && state != "diverged";
   } catch (const Error&) {
     return false;

@@ -17,6 +17,7 @@
 #include "recipe/run_identity.h"
 #include "state/progress.h"
 #include "store/local/leftovers.h"
+#include "store/small_file.h"
 
 namespace tessera::train {
 namespace {
@@ -118,7 +119,8 @@ bool Workdir::started() const {
 
 void Workdir::compare() {
   std::vector<config::Difference> refused;
-  for (config::Difference& change : recipe::changed_keys(store::read_text(files_, store::join_path(path_, kRecipe)), recipe_)) {
+  for (config::Difference& change :
+       recipe::changed_keys(store::read_small_file(files_, store::join_path(path_, kRecipe)), recipe_)) {
     (recipe::key_may_change(change.key) ? changes_ : refused).push_back(std::move(change));
   }
   if (refused.empty()) return;
@@ -237,7 +239,7 @@ std::string find_recipe(const std::string& path, store::FileSystem& files) {
   while (place.size() > 1 && place.back() == '/') place.pop_back();
   for (int level = 0; level < 3; ++level) {
     const std::string file = store::join_path(place, kRecipe);
-    if (files.info(file)) return store::read_text(files, file);
+    if (files.info(file)) return store::read_small_file(files, file);
     place = store::parent_path(place);
   }
   return {};

@@ -8,6 +8,7 @@
 #include "data/transform/pp_op.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
+#include "store/small_file.h"
 
 namespace tessera::data {
 namespace {
@@ -92,7 +93,7 @@ Table::Numbers parse_table(const CallReader& call, const std::string& bytes, con
 
 std::string read_table(const CallReader& call, const std::string& path) {
   try {
-    return store::read_text(store::files_at(path), path);
+    return store::read_small_file(store::files_at(path), path, store::kMaxListFile);
   } catch (const Error& error) {
     call.fail(error.message(), error.help());
   }
