@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -76,4 +77,61 @@ def folders(place, seed, seconds, tries=None):
         result.measure("longest run, s", ended.seconds)
         if ended.code != 0:
             result.broken.append(f"seed {seed}: {ended.told()}")
+    return result
+
+
+def damage(path, rng):
+    """A bit turned over, bytes added, or the end cut off."""
+    data = bytearray(path.read_bytes())
+    how = rng.choice(["bit", "bit", "longer", "cut", "empty"])
+    if how == "bit":
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    elif how == "longer":
+        at = rng.randrange(len(data) + 1)
+        data[at:at] = rng.randbytes(rng.randrange(1, 9))
+    else:
+        del data[rng.randrange(len(data)) if how == "cut" else 0:]
+    path.write_bytes(data)
+    return bytes(data), how
+
+
+def sums(place, seed, seconds, tries=None):
+    """Files with a checksum, damaged: refused by the command that reads them, or made anew where they are a cache."""
+    rng, result, budget = seeded(seed, "sums"), Result(), Budget(seconds, tries)
+    whole, scratch = place.directory / "whole", place.directory / "damaged"
+    last = sorted(place.reference.glob("checkpoints/step_*"))[-1]
+    image = str(next((place.directory / "val").rglob("*.png")))
+    for arguments in (["export", "--from", str(last), "--to", str(whole / "export")],
+                      ["data", "convert", "folder(train)", "--to", "tar", "--out", str(whole / "shards")]):
+        ended = place.run(arguments)
+        if ended.code != 0:
+            raise SystemExit("what is to be damaged could not be made: " + ended.told())
+    shutil.copytree(place.directory / "cache", whole / "cache")
+    # Of each kind: the files with a checksum, and the command that reads them.
+    kinds = {"export": (("model.safetensors", "config.json"), ["predict", "--from", str(scratch), image]),
+             "shards": (("*.tar", "classes.txt"), ["data", "check", f"wds({scratch})"]),
+             "cache": (("*.exe", "index/*.index"), None)}
+    while budget.left(result.tried):
+        kind = rng.choice(list(kinds))
+        patterns, arguments = kinds[kind]
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(whole / kind, scratch)
+        path = rng.choice(sorted(found for pattern in patterns for found in scratch.glob(pattern)))
+        damaged, how = damage(path, rng)
+        told = f"seed {seed}, {kind} {path.relative_to(scratch)} ({how}) of try {result.tried}"
+        result.tried += 1
+        if arguments is not None:
+            ended = place.run(arguments)
+            result.count(f"{kind} refused" if ended.code == 3 else f"{kind} not refused")
+            if ended.code != 3:
+                result.broken.append(f"{told}: {ended.told()}")
+            continue
+        workdir = place.workdir()
+        ended = place.start(place.train(workdir), environment={"TESSERA_CACHE_DIR": str(scratch)}).wait()
+        made = not path.exists() or path.read_bytes() != damaged
+        result.count(f"{path.suffix[1:]} made anew" if made else f"{path.suffix[1:]} left as it was")
+        # An index has bytes between its parts that mean nothing, and that no sum is of.
+        left = not made and path.suffix == ".exe"
+        if ended.code != 0 or place.difference(workdir) or left:
+            result.broken.append(f"{told}: {place.difference(workdir) or ended.told()}{', left as it was' if left else ''}")
     return result

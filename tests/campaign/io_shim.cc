@@ -13,11 +13,13 @@
 //   TESSERA_IO_HANG     K: call K never returns
 //   TESSERA_IO_DELAY    microseconds that each call takes longer
 //   TESSERA_IO_RECORD   a file; see put() for its format
+//   TESSERA_IO_THREAD   "K once|sticky": the thread that is asked for after K others is refused, or all from that one on
 // Calls that a libc makes for itself (in fread, say) are not seen, but those that open and close a stream are.
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -90,6 +92,10 @@ struct Shim {
       fail_at = k;
       sticky = std::strcmp(when, "sticky") == 0;
     }
+    if (std::sscanf(text_of("TESSERA_IO_THREAD").c_str(), "%lld %15s", &k, when) == 2) {
+      thread_at = k;
+      threads_sticky = std::strcmp(when, "sticky") == 0;
+    }
     if (const std::string path = text_of("TESSERA_IO_COUNTER"); !path.empty()) share_counter(path);
     log = append_to(text_of("TESSERA_IO_RECORD"));
     trace = append_to(text_of("TESSERA_IO_TRACE"));
@@ -123,14 +129,15 @@ struct Shim {
   bool mine(int fd) const { return fd >= 0 && fd < kMaxFiles && watched[fd].load(std::memory_order_relaxed) != 0; }
 
   std::vector<std::string> roots;
-  bool reads = true, writes = true, sticky = false;
-  std::optional<int64_t> fail_at, kill_at, hang_at;
+  bool reads = true, writes = true, sticky = false, threads_sticky = false;
+  std::optional<int64_t> fail_at, kill_at, hang_at, thread_at;
   int64_t delay = 0;
   int error = EIO;
   int log = -1, trace = -1;
   std::mutex mutex;  // of calls that change files, when they are recorded
   std::atomic<int64_t> own_count{0};
   std::atomic<int64_t>* count = &own_count;
+  std::atomic<int64_t> threads{0};
   std::atomic<int64_t> opened{0};
   std::atomic<int64_t> watched[kMaxFiles] = {};  // of each descriptor the number of its opening, from 1 on
 };
@@ -443,6 +450,14 @@ int fclose(FILE* file) {
   return REAL(fclose)(file);
 }
 
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) noexcept {
+  Shim& s = shim();
+  if (s.thread_at) {
+    const int64_t k = s.threads.fetch_add(1);
+    if (s.threads_sticky ? k >= *s.thread_at : k == *s.thread_at) return EAGAIN;
+  }
+  return REAL(pthread_create)(thread, attributes, start, argument);
+}
 void* mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
   if (fd >= 0 && shim().mine(fd) && fails(Kind::kRead, fd)) return MAP_FAILED;
   return map(at, size, protection, flags, fd, offset);
