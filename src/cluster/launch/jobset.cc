@@ -51,7 +51,7 @@ spec:
     maxRestarts: {1}
     rules:
     # Another start goes on from exit code 75, a process that was killed, and a node that is taken away.
-    - name: goes-on
+    - name: goesOn
       action: RestartJobSet
       onJobFailureReasons: [PodFailurePolicy]
     # And would end with any other exit code of a worker as well.
