@@ -27,8 +27,8 @@ struct ClaimOptions {
 
 class Claim {
  public:
-  // Writes the object `url`. Waits while it has to watch another one's, with a note. Throws store::InUse, which names the owner,
-  // where there is one, and a data Error where the bucket refuses.
+  // Writes the object `url`. Waits while it has to watch another one's, with a note. Throws store::InUse, which names the
+  // owner, where there is one, and a data Error where the bucket refuses.
   explicit Claim(std::string url, ClaimOptions options = {});
   // Removes the object, where it is this one's and the server lets it.
   ~Claim();

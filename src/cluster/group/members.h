@@ -58,10 +58,10 @@ class Members {
   const Place place_;
 };
 
-// Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all are
-// there. The lease of each process tells of its death. Throws a transient_error() that names those who don't come or says that no
-// coordinator is there, a device Error where it takes no connection from this one (the key), and a usage Error where another
-// process has this one's id.
+// Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all
+// are there. The lease of each process tells of its death. Throws a transient_error() that names those who don't come or says
+// that no coordinator is there, a device Error where it takes no connection from this one (the key), and a usage Error where
+// another process has this one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
 
 // Whether a process of that run is a member now. False where the coordinator can't be reached.
