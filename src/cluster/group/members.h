@@ -17,8 +17,10 @@ namespace tessera::group {
 // Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group.
 using Lost = std::function<void(const std::string& who)>;
 
-// How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket.
-inline constexpr std::chrono::seconds kMeetTimeout{1800};
+// How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket. Twice this
+// (for the coordinator, and for the others) is less than launchers take for a run that went well (cluster/launch/processes/
+// supervise.h, cluster/launch/slurm.cc), so that they don't start for ever what never comes.
+inline constexpr std::chrono::seconds kMeetTimeout{600};
 
 struct MembersOptions {
   // Without a sign of life for so long a process is gone: killed, stopped, or cut off.

@@ -15,7 +15,9 @@ namespace {
 // Before the time limit, for the last checkpoint.
 constexpr int kWarning = 300;  // seconds
 // Who ran so long does not count as started again in a row, as in cluster/launch/processes/supervise.h.
-constexpr int kSteady = 600;  // seconds
+constexpr int kSteady = 3600;  // seconds
+// Nor who ran so long until its time was up: it came beyond its start.
+constexpr int kBegun = 600;  // seconds
 
 constexpr const char* kKeyOfJob = R"sh(
 # Who has this key may come to the etcd of this job.
@@ -43,24 +45,27 @@ until (: </dev/tcp/127.0.0.1/$port) 2>/dev/null; do kill -0 $etcd || exit 4; sle
 // The tasks know this node's address as srun says it to them.
 constexpr const char* kTask = R"(sh -c 'TESSERA_COORDINATOR_ADDRESS=$SLURM_LAUNCH_NODE_IPADDR:$port exec "$@"' tessera )";
 
-// {0}: kWarning. {1}: restarts. {2}: the name. {3}: kSteady.
-constexpr const char* kWait = R"(
+// {0}: kWarning.
+constexpr const char* kTimeIsUp = R"(
 # Slurm says TERM {0} s before the time limit: the processes save and end with exit code 75.
+time_is_up=
 trap 'time_is_up=yes; scancel --signal=TERM "$SLURM_JOB_ID"' TERM
+)";
+// {0}: restarts. {1}: the name. {2}: kSteady. {3}: kBegun.
+constexpr const char* kWait = R"(srun=$!
 wait $srun; code=$?
 while kill -0 $srun 2>/dev/null; do wait $srun; code=$?; done
 
-# 75 and what a signal killed go on from the last checkpoint: always when the time was up, else {1} times in a row.
-# The count begins anew after {3} s of running.
-count="{2}-$SLURM_JOB_ID.restarts" restarts=0
-[ "$time_is_up" ] || [ $SECONDS -ge {3} ] || restarts=$(cat "$count" 2>/dev/null || echo 0)
+# 75 and what a signal killed go on from the last checkpoint: always when the time was up after {3} s or more, else {0} times
+# in a row. The count begins anew after {2} s of running.
+count="{1}-$SLURM_JOB_ID.restarts" restarts=0
+[ $SECONDS -ge {2} ] || restarts=$(cat "$count" 2>/dev/null || echo 0)
 rm -f "$count"
 if [ $code -eq 75 ] || [ $code -ge 128 ]; then
-  if [ "$time_is_up" ]; then
+  if [ "$time_is_up" ] && [ $SECONDS -ge {3} ]; then
     scontrol requeue "$SLURM_JOB_ID"
-  elif [ "$restarts" -lt {1} ]; then
-    echo $((restarts + 1)) > "$count"
-    scontrol requeue "$SLURM_JOB_ID"
+  elif [ "$restarts" -lt {0} ]; then
+    echo $((restarts + 1)) > "$count" && scontrol requeue "$SLURM_JOB_ID"
   fi
 fi
 exit $code
@@ -87,8 +92,9 @@ Plan plan(const Request& request) {
   const std::vector<std::string> words = program_words(request);
   text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
                 : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcd;
-  text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\nsrun=$!\n", named ? "" : kTask, command_line(words));
-  text += fmt::format(kWait, kWarning, request.restarts, name, kSteady);
+  text += fmt::format(kTimeIsUp, kWarning);
+  text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\n", named ? "" : kTask, command_line(words));
+  text += fmt::format(kWait, request.restarts, name, kSteady, kBegun);
   Plan plan;
   plan.written = std::move(text);
   plan.submit = {"sbatch"};

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -116,19 +117,27 @@ TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   std::filesystem::create_directory(folder.path() + "/bin");
-  write("bin/srun", "#!/bin/sh\nexit $(cat code)\n");
+  // Where its time is up, Slurm sends TERM to the script, which passes it on to srun's processes; they save and end.
+  write("bin/srun",
+        "#!/bin/sh\nif [ -e limit ]; then kill -TERM $PPID; until [ -e saved ]; do sleep 0.01; done; fi\nexit $(cat code)\n");
+  write("bin/scancel", "#!/bin/sh\ntouch saved\n");
   write("bin/scontrol", "#!/bin/sh\necho \"$@\" >> asked\n");
-  for (const char* name : {"/bin/srun", "/bin/scontrol"})
+  for (const char* name : {"/bin/srun", "/bin/scancel", "/bin/scontrol"})
     std::filesystem::permissions(folder.path() + name, std::filesystem::perms::owner_all);
   Request job = request("4");
   job.restarts = 2;
   job.coordinator.address = "etcd:2379";
   job.environment = {{"A", "1"}};
   write("job", kSlurm.plan(job).written);
-  const auto ends = [&](int code) {
+  const auto ends = [&](int code, int after_seconds = 0, const char* messages = "") {
     write("code", std::to_string(code));
-    return run({"env", "A=1", "SLURM_JOB_ID=7", "bash", "-c", "cd " + folder.path() + " && PATH=$PWD/bin:$PATH && . ./job"},
+    return run({"env", "A=1", "SLURM_JOB_ID=7", "bash", "-c",
+                fmt::format("cd {} && PATH=$PWD/bin:$PATH SECONDS={} && . ./job {}", folder.path(), after_seconds, messages)},
                "");
+  };
+  const auto requeued = [&] {
+    const std::string asked = read("asked");
+    return std::ranges::count(asked, '\n');
   };
   EXPECT_EQ(ends(75), 75);
   EXPECT_EQ(read("vit-10b-7.restarts"), "1\n");
@@ -138,6 +147,28 @@ TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
   EXPECT_EQ(read("asked"), "requeue 7\nrequeue 7\n");
   EXPECT_EQ(ends(4), 4);
   EXPECT_EQ(read("asked"), "requeue 7\nrequeue 7\n");
+
+  ends(75);
+  ends(75);
+  EXPECT_EQ(read("vit-10b-7.restarts"), "2\n");
+  EXPECT_EQ(ends(75, 3600), 75);  // after an hour the count begins anew
+  EXPECT_EQ(read("vit-10b-7.restarts"), "1\n");
+  EXPECT_EQ(requeued(), 5);
+  ends(75);
+
+  write("limit", "");
+  const auto time_is_up = [&](int after_seconds, const char* messages = "") {
+    std::filesystem::remove(folder.path() + "/saved");
+    ends(75, after_seconds, messages);
+  };
+  time_is_up(600);
+  EXPECT_EQ(requeued(), 7);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/vit-10b-7.restarts"));
+  for (int i = 0; i < 3; ++i) time_is_up(0);  // within its start it comes no further
+  EXPECT_EQ(requeued(), 9);
+  std::filesystem::create_directory(folder.path() + "/vit-10b-7.restarts");  // a count that can't be written
+  time_is_up(0, "2> /dev/null");
+  EXPECT_EQ(requeued(), 9);
 }
 
 // tests/references/jobset_schema.json is made from JobSet's own definition.

@@ -72,7 +72,7 @@ void Training::declare(Flags& flags) {
       "the etcd's key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
   flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
   flags.add("--meet-timeout", "SECONDS", &meet_timeout_, {1, kMaxPatience},
-            "how long the processes wait for each other, and for the etcd, at the start; 1800 when not given");
+            "how long the processes wait for each other, and for the etcd, at the start; 600 when not given");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add(
       "--profile-host", &profile_host_,

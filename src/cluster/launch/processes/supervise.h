@@ -30,7 +30,7 @@ using StartAll = std::function<Children(int64_t attempt)>;
 // a row at most; after that 75. Where they ran for `steady` or longer, the count and the pauses begin anew. `who` says in messages
 // what is started again: "all 4".
 Exit supervise(const StartAll& start, int64_t restarts, const std::string& who,
-               std::chrono::milliseconds steady = std::chrono::minutes(10));
+               std::chrono::milliseconds steady = std::chrono::hours(1));
 
 // A name for what meets at a coordinator in that attempt, which nothing else has.
 std::string run_id(int64_t attempt);
