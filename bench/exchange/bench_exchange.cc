@@ -92,7 +92,7 @@ void print(const Setting& setting, const std::vector<std::vector<double>>& secon
 }
 
 void run(int process, const Setting& setting, const std::string& coordinator, const std::string& directory) {
-  const auto members = group::join_by_etcd({process, setting.processes, coordinator, "bench"}, [](const std::string&) {});
+  const auto members = group::join_by_etcd({process, setting.processes, coordinator, "bench"}, [](const std::string&, Exit) {});
   group::GlooExchange exchange(*members, coordinator);
   Peer peer(process, setting.processes, directory);
   std::vector<float> in(setting.numbers()), out(in.size());

@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,6 +44,13 @@ struct KeyValue {
 };
 
 std::string root_of(const std::string& run) { return fmt::format("tessera/{}/", run); }
+
+std::string member_key(const std::string& run, int64_t process) {
+  return fmt::format("{}members/{:08}", root_of(run), process);
+}
+// The first process that failed for good: "2 5" is process 2 with exit code 5. Those that fail because of it don't count.
+std::string failure_key(const std::string& run) { return root_of(run) + "failed"; }
+bool is_for_good(Exit code) { return code != Exit::kPreempted && code != Exit::kInterrupted; }
 
 // One server. Answers that are not what etcd gives are ConnectionErrors too.
 class Etcd {
@@ -119,6 +127,22 @@ class Etcd {
   const http::Endpoint at_;
 };
 
+// What is said at the end, as far as a coordinator is there to hear it.
+template <class Fn>
+void if_reached(Fn&& fn) noexcept {
+  try {
+    fn();
+  } catch (const InternalError&) {
+    std::terminate();
+  } catch (...) {
+    // None is there.
+  }
+}
+
+void put_failure(const Etcd& etcd, const Place& place, Exit code, const std::string& lease) {
+  etcd.create(failure_key(place.run), fmt::format("{} {}", place.process_id, static_cast<int>(code)), lease);
+}
+
 class EtcdMembers final : public Members {
  public:
   EtcdMembers(Place place, http::Endpoint at, Lost lost, const MembersOptions& options)
@@ -181,6 +205,13 @@ class EtcdMembers final : public Members {
     stop();
   }
 
+  void fail(Exit code) noexcept override {
+    if (!is_for_good(code)) return;
+    leaving_ = true;
+    if_reached([&] { put_failure(etcd_, place_, code, kept_); });
+    revoke();  // after that: who hears that it is gone finds why
+  }
+
  private:
   template <class Fn>
   void guarded(Fn&& fn) const {
@@ -196,16 +227,9 @@ class EtcdMembers final : public Members {
   }
 
   void revoke() const noexcept {
-    try {
-      etcd_.revoke(lease_);
-    } catch (const InternalError&) {
-      std::terminate();
-    } catch (...) {
-      // It runs out.
-    }
+    if_reached([&] { etcd_.revoke(lease_); });  // else it runs out
   }
 
-  std::string member_key(int64_t process) const { return fmt::format("{}members/{:08}", root_, process); }
   std::string left_key(int64_t process) const { return fmt::format("{}left/{:08}", root_, process); }
 
   // Waits for an etcd that comes up later than this process, as one that a scheduler starts beside it may. While it starts it ends
@@ -238,9 +262,9 @@ class EtcdMembers final : public Members {
   void enter() {
     const std::string me = describe();
     if (poll(options_.patience + std::chrono::seconds(2),
-             [&] { return etcd_.create(member_key(place_.process_id), me, lease_); }))
+             [&] { return etcd_.create(member_key(place_.run, place_.process_id), me, lease_); }))
       return;
-    const std::string other = etcd_.get(member_key(place_.process_id)).value_or("another");
+    const std::string other = etcd_.get(member_key(place_.run, place_.process_id)).value_or("another");
     throw usage_error(fmt::format("process {} of run `{}` is there already: {}", place_.process_id, place_.run, other),
                       "--process-id", "give each process an id of its own, and each run a --run-id");
   }
@@ -269,6 +293,7 @@ class EtcdMembers final : public Members {
     const bool all = poll(patience, [&] {
       there = etcd_.with_prefix(prefix);
       if (static_cast<int64_t>(there.size()) >= place_.num_processes) return true;
+      if (const auto failed = failure()) throw Error(failed->exit, failed->what);
       if (!told && Clock::now() >= start + kQuiet) {
         told = true;
         tell(absent(prefix, there));
@@ -314,7 +339,7 @@ class EtcdMembers final : public Members {
         last = Clock::now();
       } catch (const http::ConnectionError& error) {
         if (Clock::now() - last < options_.patience) continue;
-        return lose(fmt::format("the coordinator is gone ({})", error.what()));
+        return lose(fmt::format("the coordinator is gone ({})", error.what()), Exit::kPreempted);
       }
     }
   }
@@ -349,7 +374,12 @@ class EtcdMembers final : public Members {
       const auto key = bytes_of_base64(event.value("kv", json::object()).value("key", ""));
       if (event.value("type", "") != "DELETE" || !key) continue;
       const std::string number = key->substr(key->rfind('/') + 1);
-      if (!left(root_ + "left/" + number)) lose(fmt::format("process {} is gone", std::stoll(number)));
+      if (left(root_ + "left/" + number)) continue;
+      if (const auto failed = failure()) {
+        lose(failed->what, failed->exit);
+      } else {
+        lose(fmt::format("process {} is gone", std::stoll(number)), Exit::kPreempted);
+      }
     }
   }
   bool left(const std::string& key) const {
@@ -359,9 +389,28 @@ class EtcdMembers final : public Members {
       return false;
     }
   }
-  void lose(const std::string& who) {
+  void lose(const std::string& who, Exit exit) {
     if (leaving_ || told_.exchange(true)) return;
-    lost_(who);
+    lost_(who, exit);
+  }
+
+  struct Failure {
+    std::string what;
+    Exit exit;
+  };
+  // Of a process that failed for good; nothing where none is known.
+  std::optional<Failure> failure() const {
+    try {
+      const auto text = etcd_.get(failure_key(place_.run));
+      if (!text) return std::nullopt;
+      int64_t process = 0;
+      int code = 0;
+      if (!(std::istringstream(*text) >> process >> code)) return std::nullopt;
+      return Failure{fmt::format("process {} failed with exit code {}; its log says why", process, code),
+                     static_cast<Exit>(code)};
+    } catch (const http::ConnectionError&) {
+      return std::nullopt;
+    }
   }
 
   void stop() {
@@ -390,6 +439,19 @@ class EtcdMembers final : public Members {
 };
 
 }  // namespace
+
+void tell_failure(const Place& place, Exit code) noexcept {
+  if (!place.several() || !is_for_good(code)) return;
+  if_reached([&] {
+    auto at = http::parse_endpoint(place.coordinator, "2379");
+    if (!at) return;
+    at->key = place.key;
+    const Etcd etcd(*at);
+    // One that was started twice says nothing of the run of the first.
+    if (etcd.get(member_key(place.run, place.process_id))) return;
+    put_failure(etcd, place, code, etcd.grant(MembersOptions().kept));
+  });
+}
 
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options) {
   auto at = http::parse_endpoint(place.coordinator, "2379");

@@ -14,8 +14,9 @@
 
 namespace tessera::group {
 
-// Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group.
-using Lost = std::function<void(const std::string& who)>;
+// Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group. `exit` is the exit
+// code for this process: that of the one that failed for good (Members::fail()), else 75.
+using Lost = std::function<void(const std::string& who, Exit exit)>;
 
 // How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket. Twice this
 // (for the coordinator, and for the others) is less than launchers take for a run that went well (cluster/launch/processes/
@@ -52,8 +53,11 @@ class Members {
   // Returns when all are in the barrier of that name, which is used once. A transient_error() after `patience` names those who
   // are not.
   virtual void barrier(const std::string& name, std::chrono::milliseconds patience) = 0;
-  // An orderly end, which is no loss to the others. Nothing may be called after it.
+  // An orderly end, which is no loss to the others. Nothing but fail() may be called after it.
   virtual void leave() = 0;
+  // Before this process ends with a failure. Where another start would end so too (every code but 75 and Ctrl-C's), the others
+  // end with the same code, and this one hears of no loss any more. Throws nothing: without a coordinator they end with 75.
+  virtual void fail(Exit code) noexcept = 0;
 
  protected:
   explicit Members(Place place) : place_(std::move(place)) {}
@@ -62,9 +66,12 @@ class Members {
 
 // Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all
 // are there. The lease of each process tells of its death. Throws a transient_error() that names those who don't come or says
-// that no coordinator is there, a device Error where it takes no connection from this one (the key), and a usage Error where
+// that no coordinator is there, an Error with the code of one that failed for good (tell_failure()), a device Error where it takes no connection from this one (the key), and a usage Error where
 // another process has this one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
+
+// As Members::fail(), of a process that has not met the others. Alone it does nothing.
+void tell_failure(const Place& place, Exit code) noexcept;
 
 // Whether a process of that run is a member now. False where the coordinator can't be reached.
 bool has_members(const std::string& coordinator, const std::string& key, const std::string& run);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -36,10 +37,11 @@ constexpr uint32_t kLane = (1u << 24) - 1;
 
 // A step under way can't be finished without the one that is gone, and its state is no longer whole: the process ends at once,
 // on a thread that no plugin or disk holds.
-void end_without(const std::string& who) {
-  log_line(
-      fmt::format("{}: this process ends too, and the run goes on from its last checkpoint when it is started again", who));
-  ::_exit(static_cast<int>(Exit::kPreempted));
+void end_without(const std::string& who, Exit exit) {
+  const bool goes_on = exit == Exit::kPreempted;
+  log_line(fmt::format("{}: this process ends too{}", who,
+                       goes_on ? ", and the run goes on from its last checkpoint when it is started again" : ""));
+  ::_exit(static_cast<int>(exit));
 }
 
 }  // namespace
@@ -64,9 +66,11 @@ std::vector<std::string> keys_that_differ(const std::string& leaders, const std:
   return lines;
 }
 
-Processes::Processes(group::Place place, std::chrono::seconds meeting) : place_(std::move(place)) {
+Processes::Processes(group::Place place, std::chrono::seconds meeting, std::shared_ptr<group::Members>* kept)
+    : place_(std::move(place)) {
   if (!several()) return;
   members_ = group::join_by_etcd(place_, end_without, {.meeting = meeting});
+  if (kept) *kept = members_;
 }
 
 Processes::~Processes() {
@@ -160,6 +164,19 @@ std::exception_ptr Processes::wait_for_news(const std::exception_ptr& failure) c
                                "the run goes on from its last checkpoint when it is started again"));
   } catch (...) {
     return failure;  // no array was waited for
+  }
+}
+
+void Processes::fail(const std::exception_ptr& failure) const {
+  if (!several()) return;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    members_->fail(error.code());
+  } catch (const std::bad_alloc&) {
+    members_->fail(Exit::kDevice);
+  } catch (...) {
+    // A bug of ours: the others end with 75.
   }
 }
 

@@ -4,7 +4,7 @@
 // The leader, process 0, is the one that reports and saves; the others keep nothing of the run but their log, and get the state
 // of a checkpoint from it, so that they need not see its disk. Decisions follow from what all know alike: the step, the
 // measurements, the votes of a step. When one is gone, the others end with exit code 75, and the run goes on from its last
-// checkpoint when all are started again.
+// checkpoint when all are started again. When one fails for good, the others end with its exit code.
 
 #include <chrono>
 #include <cstdint>
@@ -30,8 +30,10 @@ std::vector<std::string> keys_that_differ(const std::string& leaders, const std:
 
 class Processes {
  public:
-  // Meets the others where there are several, and waits `meeting` for them; alone all of the below is immediate.
-  explicit Processes(group::Place place, std::chrono::seconds meeting = group::kMeetTimeout);
+  // Meets the others where there are several, and waits `meeting` for them; alone all of the below is immediate. `kept` keeps
+  // this process a member beyond this object's life; null: nobody does.
+  explicit Processes(group::Place place, std::chrono::seconds meeting = group::kMeetTimeout,
+                     std::shared_ptr<group::Members>* kept = nullptr);
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
@@ -57,12 +59,15 @@ class Processes {
   // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75
   // meanwhile. Else gives the failure as it is to be told: one with that code where a connection to another process broke.
   std::exception_ptr wait_for_news(const std::exception_ptr& failure) const;
+  // Tells the others of a failure that ends this process: they end with the same exit code where another start would end so too,
+  // and this one is not ended any more because another one is.
+  void fail(const std::exception_ptr& failure) const;
   // The end, once all have come to it.
   void leave();
 
  private:
   const group::Place place_;
-  std::unique_ptr<group::Members> members_;
+  std::shared_ptr<group::Members> members_;
   std::unique_ptr<group::GlooExchange> exchange_;
 };
 

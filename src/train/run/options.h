@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -26,8 +27,10 @@ struct TrainOptions {
   monitor::LogFile* log = nullptr;                     // opened in the workdir once that is the run's; null: none
   group::Place place = {};                             // among the processes that train this run together
   std::chrono::seconds meeting = group::kMeetTimeout;  // how long it waits for the others at the start
-  bool parameters = false;                             // the table of all parameters, when the run starts
-  bool profile_host = false;                           // a profile of this start's first steps, instead of monitor.profile's
+  // Keeps this process a member until the others know how it ended; null: it is one as long as the run is open.
+  std::shared_ptr<group::Members>* membership = nullptr;
+  bool parameters = false;    // the table of all parameters, when the run starts
+  bool profile_host = false;  // a profile of this start's first steps, instead of monitor.profile's
   // The run is saved and ends after so much of it, of its whole length: "10 epochs", "25 %". Nothing changes but that; the same
   // without it goes on. Empty: it goes to its end.
   std::string until = {};

@@ -58,7 +58,7 @@ int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
 Run::Run(config::Section section, const TrainOptions& options)
     : opening(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
       cache(options.device.cache),
-      processes(options.place, options.meeting),
+      processes(options.place, options.meeting, options.membership),
       recipe(read_recipe(std::move(section), options.device)),
       layout(recipe::recipe_layout(recipe)),
       home(choose_home(options)),

@@ -26,7 +26,7 @@ void in_each(int64_t count, const std::function<void(GlooExchange&)>& body, cons
   for (int64_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       const auto members =
-          join_by_etcd({i, count, etcd.address(), "run"}, [](const std::string& who) { ADD_FAILURE() << who; });
+          join_by_etcd({i, count, etcd.address(), "run"}, [](const std::string& who, Exit) { ADD_FAILURE() << who; });
       GlooExchange exchange(*members, etcd.address(), options);
       body(exchange);
       members->barrier("end", std::chrono::minutes(5));

@@ -36,15 +36,15 @@ const LocalEtcd& etcd() {
 
 Place place(const std::string& run, int64_t process, int64_t count) { return {process, count, etcd().address(), run}; }
 
-void nobody_is_lost(const std::string& who) { ADD_FAILURE() << who; }
+void nobody_is_lost(const std::string& who, Exit) { ADD_FAILURE() << who; }
 
 // What is told, and when there is something.
 class News {
  public:
   Lost taker() {
-    return [this](const std::string& who) { told_.set_value(who); };
+    return [this](const std::string& who, Exit exit) { told_.set_value(fmt::format("{} {}", static_cast<int>(exit), who)); };
   }
-  std::string wait() { return told_.get_future().get(); }
+  std::string wait() { return told_.get_future().get(); }  // "75 process 1 is gone"
 
  private:
   std::promise<std::string> told_;
@@ -137,7 +137,7 @@ void loses_a_process(const std::string& run, int signal, const LocalEtcd& at = e
   };
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto members = join_by_etcd(place(run, 1, 2), [](const std::string&) {}, {.patience = seconds(3)});
+    const auto members = join_by_etcd(place(run, 1, 2), [](const std::string&, Exit) {}, {.patience = seconds(3)});
     members->put("ready", "");
     std::this_thread::sleep_for(std::chrono::hours(1));
     ::_exit(0);
@@ -146,13 +146,63 @@ void loses_a_process(const std::string& run, int signal, const LocalEtcd& at = e
   const auto members = join_by_etcd(place(run, 0, 2), news.taker(), {.patience = seconds(3)});
   members->get("ready", seconds(60));
   ::kill(child, signal);
-  EXPECT_EQ(news.wait(), "process 1 is gone");
+  EXPECT_EQ(news.wait(), "75 process 1 is gone");
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   members->leave();
 }
 TEST(Members, AKilledProcessIsMissed) { loses_a_process("killed", SIGKILL); }
 TEST(Members, AStoppedProcessIsMissed) { loses_a_process("stopped", SIGSTOP); }
+
+// The first that fails is the cause.
+TEST(Members, AFailureIsToldWithItsCode) {
+  News news;
+  std::unique_ptr<Members> first, second;
+  std::thread other([&] {
+    second = join_by_etcd(place("failed", 1, 2), [](const std::string&, Exit) {});
+    second->get("ready", seconds(60));
+    second->fail(Exit::kPreempted);  // another start may mend it
+    second->fail(Exit::kDiverged);
+    second->fail(Exit::kData);
+  });
+  first = join_by_etcd(place("failed", 0, 2), news.taker());
+  first->put("ready", "");
+  other.join();
+  EXPECT_EQ(news.wait(), "5 process 1 failed with exit code 5; its log says why");
+  first->leave();
+}
+
+TEST(Members, WhoFailedBeforeItCameIsNotWaitedFor) {
+  const auto joins = [](const std::string& run) {
+    try {
+      join_by_etcd(place(run, 0, 2), nobody_is_lost, {.meeting = seconds(1)});
+      ADD_FAILURE() << "joined";
+      return Exit::kDone;
+    } catch (const Error& error) {
+      if (error.code() == Exit::kUsage) {
+        EXPECT_EQ(error.message(), "process 1 failed with exit code 2; its log says why");
+      }
+      return error.code();
+    }
+  };
+  tell_failure(place("early", 1, 2), Exit::kUsage);
+  EXPECT_EQ(joins("early"), Exit::kUsage);
+  tell_failure(place("lost", 1, 2), Exit::kPreempted);
+  EXPECT_EQ(joins("lost"), Exit::kPreempted);
+  tell_failure({1, 2, "127.0.0.1:1", "nowhere"}, Exit::kUsage);
+}
+
+TEST(Members, AProcessThatWasStartedTwiceSaysNothingOfTheFirst) {
+  News news;
+  std::unique_ptr<Members> first, second;
+  std::thread other([&] { second = join_by_etcd(place("second", 1, 2), [](const std::string&, Exit) {}); });
+  first = join_by_etcd(place("second", 0, 2), news.taker());
+  other.join();
+  tell_failure(place("second", 1, 2), Exit::kUsage);
+  second.reset();
+  EXPECT_EQ(news.wait(), "75 process 1 is gone");
+  first->leave();
+}
 
 TEST(Members, WithAKeyNobodyElseIsTakenIn) {
   const std::string key = new_run_key();
@@ -189,7 +239,7 @@ TEST(Members, TheCoordinatorsEndIsNews) {
   News news;
   std::vector<std::unique_ptr<Members>> both(2);
   std::thread other([&] {
-    both[1] = join_by_etcd({1, 2, own->address(), "run"}, [](const std::string&) {}, {.patience = seconds(3)});
+    both[1] = join_by_etcd({1, 2, own->address(), "run"}, [](const std::string&, Exit) {}, {.patience = seconds(3)});
   });
   both[0] = join_by_etcd({0, 2, own->address(), "run"}, news.taker(), {.patience = seconds(3)});
   other.join();
@@ -200,7 +250,7 @@ TEST(Members, TheCoordinatorsEndIsNews) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Exit::kPreempted);
   }
-  EXPECT_THAT(news.wait(), HasSubstr("the coordinator is gone"));
+  EXPECT_THAT(news.wait(), HasSubstr("75 the coordinator is gone"));
 }
 
 TEST(Members, AnIdIsTakenOnce) {

@@ -241,7 +241,7 @@ TEST(Launcher, TheCoordinatorOfAJobSetAnswersWhoHasTheKey) {
   Child etcd(std::move(options));
   const std::string address = "127.0.0.1:" + port;
   const auto meet = [&](const std::string& with) {
-    group::join_by_etcd({0, 1, address, "run", with}, [](const std::string&) {})->leave();
+    group::join_by_etcd({0, 1, address, "run", with}, [](const std::string&, Exit) {})->leave();
   };
   meet(key);
   EXPECT_THROW(meet(group::new_run_key()), Error);

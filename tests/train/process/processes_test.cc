@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -59,35 +60,79 @@ TEST(Processes, AreToldWhatDiffersWhereAndHow) {
                    "\n    (absent)   process 0: b\n  process 2 on " + host + "\n    c   process 0: a"));
 }
 
+// `body` in a process of its own, which is killed when this object dies.
+class Forked {
+ public:
+  explicit Forked(const std::function<void()>& body) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    try {
+      body();
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  ~Forked() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Forked(const Forked&) = delete;
+  Forked& operator=(const Forked&) = delete;
+
+  int exit_code() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_;
+};
+
 // Each sees the other one live.
 TEST(Processes, ABrokenConnectionIsMendedByAnotherStart) {
   const group::LocalEtcd etcd;
   const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), "broken"}; };
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const Forked other([&] {
     Processes processes(place(1));
     processes.connect();
     processes.gather("whole");
     for (int descriptor = 3; descriptor < 1024; ++descriptor) ::shutdown(descriptor, SHUT_RDWR);  // those that are sockets
     std::this_thread::sleep_for(std::chrono::hours(1));
-    ::_exit(0);
+  });
+  Processes processes(place(0));
+  processes.connect();
+  processes.gather("whole");
+  EXPECT_THROW(processes.gather("broken"), Error);
+  const std::exception_ptr failure =
+      processes.wait_for_news(std::make_exception_ptr(device_error("what the plugin says of a program that made the call")));
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kPreempted);
+    EXPECT_THAT(error.message(), HasSubstr("the connection to another process broke: what the plugin says"));
   }
-  {
-    Processes processes(place(0));
-    processes.connect();
-    processes.gather("whole");
-    EXPECT_THROW(processes.gather("broken"), Error);
-    const std::exception_ptr failure =
-        processes.wait_for_news(std::make_exception_ptr(device_error("what the plugin says of a program that made the call")));
-    try {
-      std::rethrow_exception(failure);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Exit::kPreempted);
-      EXPECT_THAT(error.message(), HasSubstr("the connection to another process broke: what the plugin says"));
+}
+
+TEST(Processes, EndWithTheCodeOfTheOneThatFailed) {
+  const group::LocalEtcd etcd;
+  const auto code_of_other = [&](const std::string& run, const std::exception_ptr& failure) {
+    const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), run}; };
+    Forked other([&] {
+      Processes processes(place(1));
+      processes.expect_same("that all are there", "");
+      std::this_thread::sleep_for(std::chrono::hours(1));
+    });
+    {
+      Processes processes(place(0));
+      processes.expect_same("that all are there", "");
+      processes.fail(failure);
     }
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+    return other.exit_code();
+  };
+  EXPECT_EQ(code_of_other("diverged", std::make_exception_ptr(Error(Exit::kDiverged, "the loss is not finite"))), 5);
+  EXPECT_EQ(code_of_other("lost", std::make_exception_ptr(Error(Exit::kPreempted, "another process is lost"))), 75);
 }
 
 TEST(Processes, LinesAreComparedByTheirPlace) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
@@ -114,19 +115,24 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
 }
 
 Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& device, monitor::LogFile& log) const {
-  config::Section recipe = source.read();
   const group::Meeting meeting(processes_);
+  std::shared_ptr<group::Members> membership;
   try {
-    return train_at(meeting.place(), std::move(recipe), source, device, log);
+    return train_at(meeting.place(), source.read(), source, device, log, membership);
   } catch (const store::InUse& error) {
     // An earlier start of several processes may be writing its last checkpoint, and goes then.
     if (!meeting.place().several()) throw;
     throw group::transient_error(error.message(), error.where(), error.help());
+  } catch (const Error& error) {
+    // Before it is no member any more, and the others take it for lost.
+    membership ? membership->fail(error.code()) : group::tell_failure(meeting.place(), error.code());
+    throw;
   }
 }
 
 Exit Training::train_at(const group::Place& place, config::Section recipe, const RecipeToTrain& source,
-                        const train::DeviceOptions& device, monitor::LogFile& log) const {
+                        const train::DeviceOptions& device, monitor::LogFile& log,
+                        std::shared_ptr<group::Members>& membership) const {
   if (!place.leads()) set_quiet_log(true);
   std::optional<remote::RunCopy> copy;
   if (store::is_bucket(workdir_) && place.leads()) copy.emplace(workdir_, train::kept_checkpoints);
@@ -147,6 +153,7 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
   options.from_step = from_step_;
   options.place = place;
   options.meeting = std::chrono::seconds(meet_timeout_);
+  options.membership = &membership;
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;
     if (!board_ || !place.leads()) return;

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "cli/flags.h"
+#include "cluster/group/members.h"
 #include "cluster/group/place.h"
 #include "config/section.h"
 #include "monitor/sinks/log_file.h"
@@ -38,7 +40,7 @@ class Training {
  private:
   Exit train(const RecipeToTrain& recipe, const train::DeviceOptions& device, monitor::LogFile& log) const;
   Exit train_at(const group::Place& place, config::Section recipe, const RecipeToTrain& source,
-                const train::DeviceOptions& device, monitor::LogFile& log) const;
+                const train::DeviceOptions& device, monitor::LogFile& log, std::shared_ptr<group::Members>& membership) const;
   void write_report(const std::string& workdir) const;
   void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) const;
   std::string continuing(const RecipeToTrain& recipe, const std::string& workdir) const;
