@@ -291,7 +291,13 @@ class EtcdMembers final : public Members {
     bool told = !tell;
     std::vector<KeyValue> there;
     const bool all = poll(patience, [&] {
-      there = etcd_.with_prefix(prefix);
+      try {
+        there = etcd_.with_prefix(prefix);
+      } catch (const http::ConnectionError&) {
+        // One request of many may fail. Where that lasts, the thread that keeps the lease alive says so.
+        if (Clock::now() >= start + patience) throw;
+        return false;
+      }
       if (static_cast<int64_t>(there.size()) >= place_.num_processes) return true;
       if (const auto failed = failure()) throw Error(failed->exit, failed->what);
       if (!told && Clock::now() >= start + kQuiet) {

@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/base64.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/run_key.h"
+#include "http/client.h"
 
 namespace tessera::group {
 namespace {
@@ -232,6 +234,29 @@ TEST(Members, TheKeyOfAnEtcdIsForThisUserAlone) {
   struct stat file {};
   ASSERT_EQ(::stat(word.c_str(), &file), 0) << word;
   EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
+// For longer than a request may take (5 s), and less than what the others' patience is.
+TEST(Members, WhoWaitsBearsACoordinatorThatStands) {
+  const LocalEtcd own;
+  const MembersOptions options{.patience = seconds(60)};
+  const auto join = [&](int64_t process) { return join_by_etcd({process, 2, own.address(), "run"}, nobody_is_lost, options); };
+  std::unique_ptr<Members> first;
+  std::thread waits([&] { EXPECT_NO_THROW(first = join(0)); });
+  const auto waiting = [&] {  // it has put its name into the list of those who have come
+    const std::string question = fmt::format(R"({{"key": "{}"}})", base64("tessera/run/met/00000000"));
+    const http::Answer answer =
+        http::post_json(*http::parse_endpoint(own.address(), "2379"), "/v3/kv/range", question, seconds(5));
+    return answer.body.find("kvs") != std::string::npos;
+  };
+  while (!waiting()) std::this_thread::sleep_for(milliseconds(10));
+  ::kill(own.pid(), SIGSTOP);
+  std::this_thread::sleep_for(seconds(7));
+  ::kill(own.pid(), SIGCONT);
+  const auto second = join(1);
+  waits.join();
+  if (first) first->leave();
+  second->leave();
 }
 
 TEST(Members, TheCoordinatorsEndIsNews) {
