@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -79,6 +80,11 @@ PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places) 
   }
   if (choice.missing.empty()) choice.why = "this machine has no TPU or GPU";
   return choice;
+}
+
+PlatformChoice choice_of_several(PlatformChoice choice) {
+  if (choice.platform == Platform::kCpu) return choice;
+  return {Platform::kCpu, choice.why + ", and several processes train on CPUs only", std::move(choice.missing)};
 }
 
 }  // namespace tessera::pjrt

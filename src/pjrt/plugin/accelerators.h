@@ -20,5 +20,7 @@ struct PlatformChoice {
 };
 // TPU, then GPU, then CPU: the first that is there and has a plugin.
 PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places);
+// The same of one of several processes, which train on CPUs only.
+PlatformChoice choice_of_several(PlatformChoice choice);
 
 }  // namespace tessera::pjrt

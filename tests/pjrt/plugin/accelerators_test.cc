@@ -62,6 +62,11 @@ TEST(PlatformChoice, IsTheFastestThatIsThereAndHasAPlugin) {
   EXPECT_EQ(choice(4, 1).platform, Platform::kTpu);
   EXPECT_EQ(choice(4, 1).why, "this machine has 4 TPU chips");
   EXPECT_EQ(choice(0, 0).platform, Platform::kCpu) << "a plugin alone is no device";
+
+  const PlatformChoice several = choice_of_several(choice(4, 1));
+  EXPECT_EQ(several.platform, Platform::kCpu);
+  EXPECT_EQ(several.why, "this machine has 4 TPU chips, and several processes train on CPUs only");
+  EXPECT_EQ(choice_of_several(choice(0, 0)).why, "this machine has no TPU or GPU");
 }
 
 }  // namespace
