@@ -71,8 +71,9 @@ std::string example_of(const Launcher& launcher);
 std::vector<std::string> program_words(const Request& request);
 // A name of the run for schedulers, from the recipe's: small letters, digits and '-', at most 40.
 std::string run_name(const Request& request);
-// Gives `plan.written` to `plan.submit`. A device Error where there is no such program, or it fails.
-Exit submit(const Plan& plan);
+// Gives `plan.written` to `plan.submit`, which has `environment` beside this process's. A device Error where there is no such
+// program, or it fails.
+Exit submit(const Plan& plan, std::vector<Variable> environment = {});
 // The number behind a launcher's name. A usage Error where it is none or out of bounds.
 int64_t process_count(const Request& request, const Launcher& launcher);
 

@@ -90,10 +90,11 @@ std::string run_name(const Request& request) {
   return first == std::string::npos ? "tessera" : name.substr(first, last - first + 1);
 }
 
-Exit submit(const Plan& plan) {
+Exit submit(const Plan& plan, std::vector<Variable> environment) {
   ChildOptions options;
   options.name = plan.submit[0];
   options.command = plan.submit;
+  options.environment = std::move(environment);
   options.input = plan.written;
   Child child(std::move(options));
   child.close_input();

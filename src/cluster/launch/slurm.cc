@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/text/shell.h"
 #include "cluster/launch/launcher.h"
@@ -102,13 +102,12 @@ Plan plan(const Request& request) {
   return plan;
 }
 
-// sbatch passes this environment on to the job. The file for it shows no key and no value of --env.
+// sbatch passes its environment on to the job. The file for it shows no key and no value of --env.
 Exit run(const Request& request) {
   refuse_accelerators(request, process_count(request, kSlurm));
-  const std::string& key = request.coordinator.key;
-  for (const Variable& variable : request.environment) ::setenv(variable.name.c_str(), variable.value.c_str(), 1);
-  if (!key.empty()) ::setenv("TESSERA_COORDINATOR_KEY", key.c_str(), 1);
-  return submit(plan(request));
+  std::vector<Variable> environment = request.environment;
+  if (!request.coordinator.key.empty()) environment.push_back({"TESSERA_COORDINATOR_KEY", request.coordinator.key});
+  return submit(plan(request), std::move(environment));
 }
 
 }  // namespace

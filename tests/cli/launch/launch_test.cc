@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -320,6 +321,16 @@ TEST_F(Launch, ADryRunChecksTheRecipe) {
   EXPECT_EQ(absent.exit, 0) << absent.err;
   EXPECT_THAT(absent.err, HasSubstr("`/absent/tiny.toml` is not on this machine, and is not checked"));
   EXPECT_EQ(dry_run("local:2", {"absent.toml"}).exit, 2);
+}
+
+TEST_F(Launch, SbatchIsFoundWithTheEnvironmentOfLaunchAndGetsThatOfTheRun) {
+  write_file(folder_ / "bin/sbatch", "#!/bin/sh\nwhile read -r line; do :; done\necho \"$PATH $TOKEN\" > got\n");
+  fs::permissions(folder_ / "bin/sbatch", fs::perms::owner_all);
+  const Outcome outcome =
+      run_program({"launch", "slurm:2", "--env", "PATH=/absent", "--env", "TOKEN=hunter2", "--", "train", "tiny.toml"},
+                  folder_.path(), {{"PATH", (folder_ / "bin").string() + ":" + std::getenv("PATH")}});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(read_file(folder_ / "got"), "/absent hunter2\n");
 }
 
 TEST_F(Launch, ADryRunShowsNoValuesOfTheEnvironment) {
