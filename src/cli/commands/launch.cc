@@ -60,14 +60,31 @@ launch::Variable variable(const std::string& text) {
   return {name, value};
 }
 
+// The least number of devices that the recipe's mesh fits; 1 where it fits none.
+int64_t devices_of_mesh(config::Section recipe) {
+  constexpr int64_t kMost = 1024;  // of --devices
+  recipe::RunOptions run;
+  recipe.bind_part(run);
+  for (int64_t devices = 1; devices <= kMost; ++devices) {
+    try {
+      mesh::parse_mesh(run.mesh, devices, {});
+      return devices;
+    } catch (const Error&) {
+      // Perhaps another number; what is wrong with the mesh itself is said when the recipe is read.
+    }
+  }
+  return 1;
+}
+
 // What a number of hosts must divide, so that each gets the same part of every batch (recipe/recipe.h, check_batch).
-int64_t common_batch(config::Section recipe, const train::DeviceOptions& device) {
+int64_t common_batch(config::Section recipe, const CommonFlags& flags) {
+  const train::DeviceOptions& device = flags.device;
   recipe::RunOptions run;
   recipe.bind_part(run);
   int64_t batch = 0;
   recipe.section("data").bind_field("batch", config::Field(&batch), {});
   // Of other platforms the devices are the hosts'.
-  const bool known = device.platform == pjrt::Platform::kCpu;
+  const bool known = device.platform == pjrt::Platform::kCpu && (!flags.automatic || device.devices);
   const int64_t parts =
       known ? mesh::batch_parts(mesh::parse_mesh(run.mesh, device.devices.value_or(1), recipe.place("mesh"))) : 1;
   int64_t common = std::max<int64_t>(1, batch / (parts * std::max<int64_t>(1, run.accumulate)));
@@ -157,7 +174,7 @@ class Launch final : public Command {
 
  private:
   // As train will, as far as it can be done here: the recipe of a scheduler's hosts and all data may be on other machines.
-  void check_recipe(const launch::Launcher& launcher, const RecipeWords& words, const train::DeviceOptions& device) const {
+  void check_recipe(const launch::Launcher& launcher, const RecipeWords& words, const CommonFlags& common) const {
     namespace fs = std::filesystem;
     RecipeWords here = words;
     if (!launcher.copies && launcher.name != "local" && !store::is_remote(words.path)) {  // else it is this machine's
@@ -173,8 +190,13 @@ class Launch final : public Command {
       return log_note(
           "the recipe names files on a server, which a dry run does not ask: what follows from them is not checked");
     const int64_t processes = launcher.copies || request_.where.empty() ? 1 : launch::process_count(request_, launcher);
+    int64_t devices = common.device.devices.value_or(1);
+    // One process alone takes all TPUs or GPUs of its host where nobody says otherwise.
+    if (common.automatic && !common.device.devices && processes == 1) devices = devices_of_mesh(load_recipe(here));
+    if (devices > 1 && !common.device.devices)
+      log_note(fmt::format("the mesh is for {} devices: whether the host has them is not checked", devices));
     try {
-      recipe::read_recipe(std::move(recipe), device.devices.value_or(1), processes);
+      recipe::read_recipe(std::move(recipe), devices, processes);
     } catch (const Error& mistake) {
       if (mistake.code() == Exit::kUsage) throw;
       log_note(fmt::format("the recipe is checked only as far as its data are here: {}", mistake.message()));
@@ -188,15 +210,15 @@ class Launch final : public Command {
     CommonFlags common;
     train->declare(flags);
     declare_common_flags(flags, common);
-    flags.read_environment();
+    if (launcher.name != launch::kJobset.name) flags.read_environment();  // its pods don't have this one
     size_t position = 1;
     const RecipeWords recipe = recipe_words(flags.parse(request_.command, position), "train");
     if (!common.automatic && common.device.platform != pjrt::Platform::kCpu)
       request_.accelerator = pjrt::platform_name(common.device.platform);
-    if (dry_run_) check_recipe(launcher, recipe, common.device);
+    if (dry_run_) check_recipe(launcher, recipe, common);
     if (!launcher.copies) return;
     request_.recipe = recipe.path;
-    request_.batch = common_batch(load_recipe(recipe), common.device);
+    request_.batch = common_batch(load_recipe(recipe), common);
     request_.plugin = pjrt::find_plugin(common.device.platform, common.device.plugin);
     drop_flag(request_.command, "--plugin");
   }

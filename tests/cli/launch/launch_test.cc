@@ -321,6 +321,25 @@ TEST_F(Launch, ADryRunChecksTheRecipe) {
   EXPECT_EQ(absent.exit, 0) << absent.err;
   EXPECT_THAT(absent.err, HasSubstr("`/absent/tiny.toml` is not on this machine, and is not checked"));
   EXPECT_EQ(dry_run("local:2", {"absent.toml"}).exit, 2);
+  // How many devices a process alone has is its host's.
+  for (const std::string place : {"slurm:1", "jobset:1", "ssh:a"}) {
+    const Outcome unknown = dry_run(place, {"tiny.toml", "mesh=fsdp=2"});
+    EXPECT_EQ(unknown.exit, 0) << place << unknown.err;
+    EXPECT_THAT(unknown.err, HasSubstr("the mesh is for 2 devices: whether the host has them is not checked")) << place;
+    EXPECT_EQ(dry_run(place, {"tiny.toml", "mesh=fsdp=2", "--platform", "cpu"}).exit, 2) << place;
+  }
+  EXPECT_EQ(dry_run("slurm:2", {"tiny.toml", "mesh=fsdp=2"}).exit, 2);
+  EXPECT_EQ(dry_run("slurm:1", {"tiny.toml", "mesh=fsdp=2,fsdp=2"}).exit, 2);
+}
+
+TEST_F(Launch, FlagsFromTheEnvironmentAreNotThoseOfPods) {
+  const auto plan = [&](const std::string& place) {
+    return run_program({"launch", place, "--image", "x", "--dry-run", "--", "train", "tiny.toml"}, folder_.path(),
+                       {{"TESSERA_PLATFORM", "tpu"}})
+        .out;
+  };
+  EXPECT_THAT(plan("slurm:2"), HasSubstr("# REFUSED today"));
+  EXPECT_THAT(plan("jobset:2"), Not(HasSubstr("# REFUSED today")));
 }
 
 TEST_F(Launch, SbatchIsFoundWithTheEnvironmentOfLaunchAndGetsThatOfTheRun) {
