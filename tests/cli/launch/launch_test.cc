@@ -345,9 +345,9 @@ TEST_F(Launch, FlagsFromTheEnvironmentAreNotThoseOfPods) {
 TEST_F(Launch, SbatchIsFoundWithTheEnvironmentOfLaunchAndGetsThatOfTheRun) {
   write_file(folder_ / "bin/sbatch", "#!/bin/sh\nwhile read -r line; do :; done\necho \"$PATH $TOKEN\" > got\n");
   fs::permissions(folder_ / "bin/sbatch", fs::perms::owner_all);
-  const Outcome outcome =
-      run_program({"launch", "slurm:2", "--env", "PATH=/absent", "--env", "TOKEN=hunter2", "--", "train", "tiny.toml"},
-                  folder_.path(), {{"PATH", (folder_ / "bin").string() + ":" + std::getenv("PATH")}});
+  const Outcome outcome = run_program({"launch", "slurm:2", "--env", "PATH=/absent", "--env", "TOKEN=old", "--env",
+                                       "TOKEN=hunter2", "--", "train", "tiny.toml"},
+                                      folder_.path(), {{"PATH", (folder_ / "bin").string() + ":" + std::getenv("PATH")}});
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_EQ(read_file(folder_ / "got"), "/absent hunter2\n");
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -41,7 +42,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// This process's environment with others in the place of variables of the same name.
+// This process's environment with others in the place of variables of the same name; of several `own` the last one counts.
 std::vector<std::string> environment_with(const std::vector<Variable>& own) {
   std::vector<std::string> out;
   for (char** variable = environ; *variable; ++variable) {
@@ -50,7 +51,10 @@ std::vector<std::string> environment_with(const std::vector<Variable>& own) {
     for (const Variable& one : own) replaced = replaced || one.name == name;
     if (!replaced) out.emplace_back(text);
   }
-  for (const Variable& one : own) out.push_back(one.name + "=" + one.value);
+  for (auto one = own.begin(); one != own.end(); ++one) {
+    if (std::none_of(one + 1, own.end(), [&](const Variable& later) { return later.name == one->name; }))
+      out.push_back(fmt::format("{}={}", one->name, one->value));
+  }
   return out;
 }
 
