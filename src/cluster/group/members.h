@@ -14,13 +14,13 @@
 
 namespace tessera::group {
 
-// Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group. `exit` is the exit
-// code for this process: that of the one that failed for good (Members::fail()), else 75.
+// Of a process that ended or is not heard of, or of the coordinator. Called once, from a thread of the group. `exit` is the
+// exit code for this process: that of the one that failed for good (Members::fail()), else 75.
 using Lost = std::function<void(const std::string& who, Exit exit)>;
 
-// How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket. Twice this
-// (for the coordinator, and for the others) is less than launchers take for a run that went well (cluster/launch/processes/
-// supervise.h, cluster/launch/slurm.cc), so that they don't start for ever what never comes.
+// How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket. Twice
+// this (for the coordinator, and for the others) is less than launchers take for a run that went well
+// (cluster/launch/processes/supervise.h, cluster/launch/slurm.cc), so that they don't start for ever what never comes.
 inline constexpr std::chrono::seconds kMeetTimeout{600};
 
 struct MembersOptions {
@@ -66,8 +66,8 @@ class Members {
 
 // Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all
 // are there. The lease of each process tells of its death. Throws a transient_error() that names those who don't come or says
-// that no coordinator is there, an Error with the code of one that failed for good (tell_failure()), a device Error where it takes no connection from this one (the key), and a usage Error where
-// another process has this one's id.
+// that no coordinator is there, an Error with the code of one that failed for good (tell_failure()), a device Error where it
+// takes no connection from this one (the key), and a usage Error where another process has this one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
 
 // As Members::fail(), of a process that has not met the others. Alone it does nothing.

@@ -59,8 +59,8 @@ class Processes {
   // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75
   // meanwhile. Else gives the failure as it is to be told: one with that code where a connection to another process broke.
   std::exception_ptr wait_for_news(const std::exception_ptr& failure) const;
-  // Tells the others of a failure that ends this process: they end with the same exit code where another start would end so too,
-  // and this one is not ended any more because another one is.
+  // Tells the others of a failure that ends this process: they end with the same exit code where another start would end so
+  // too, and this one is not ended any more because another one is.
   void fail(const std::exception_ptr& failure) const;
   // The end, once all have come to it.
   void leave();
