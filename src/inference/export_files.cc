@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "base/system/process.h"
 #include "base/text/json.h"
 #include "store/checksums.h"
+#include "store/small_file.h"
 
 namespace tessera::inference {
 namespace {
@@ -96,27 +98,73 @@ std::string record_path(store::FileSystem& files, const std::string& path) {
   return there->directory ? store::join_path(path, kRecord) : path + std::string(kRecordEnding);
 }
 
+// Empty where there is none, or something that is too large to be one.
+std::string read_record(store::FileSystem& files, const std::string& record) {
+  const auto info = files.info(record);
+  return info && !info->directory && info->size <= kMaxRecordBytes ? store::read_text(files, record) : "";
+}
+
+struct Record {
+  std::string run, format, weights;
+  int64_t step = 0;
+};
+
+// Nothing for a text that no export wrote.
+std::optional<Record> parse_record(const std::string& text) {
+  const nlohmann::json json = read_json(text).value;
+  const auto has = [&](const char* key) { return json.is_object() && json.contains(key) && json[key].is_string(); };
+  if (!has("run") || !has("format") || !has("weights") || !json.contains("step")) return std::nullopt;
+  if (!json["step"].is_number_integer()) return std::nullopt;
+  return Record{json["run"], json["format"], json["weights"], json["step"]};
+}
+
 // Whether what is at `path` may give way to an export of this record.
 bool gives_way(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record) {
-  return existing == Existing::kReplace || (!record.empty() && export_record_at(files, path) == record);
+  if (existing == Existing::kReplace) return true;
+  const auto there = parse_record(export_record_at(files, path)), ours = parse_record(record);
+  return there && ours && there->run == ours->run && there->format == ours->format && there->weights == ours->weights &&
+         there->step <= ours->step;
 }
 
 // Of what stands in the way at `path`.
 std::string_view whose(store::FileSystem& files, const std::string& path) {
-  return export_record_at(files, path).empty() ? "" : ": the export of another run, or in another format";
+  return export_record_at(files, path).empty()
+             ? ""
+             : ": the export of another run, of other weights or a later step of this one, or in another format";
+}
+
+// A usage Error where the files `names` below `directory` are not those that the list of checksums names.
+void expect_as_written(store::FileSystem& files, const std::string& path, const std::string& directory,
+                       const std::vector<std::string>& names, const std::string& list) {
+  const bool listed = files.info(list).has_value();
+  const auto sums =
+      listed ? store::parse_checksums(store::read_small_file(files, list), list) : std::map<std::string, std::string>();
+  const bool as_written =
+      sums.size() == names.size() && std::ranges::all_of(names, [&](const std::string& name) {
+        const auto sum = sums.find(name);
+        return sum != sums.end() && store::to_hex(store::sha256_of(files, store::join_path(directory, name))) == sum->second;
+      });
+  if (as_written) return;
+  throw usage_error(fmt::format("`{}` was changed since its export: {}", path,
+                                listed ? fmt::format("it does not fit `{}`", list) : fmt::format("`{}` is gone", list)),
+                    "--to", "name another place, or give --overwrite");
 }
 
 }  // namespace
 
-std::string export_record(const std::string& run, std::string_view format) {
+std::string export_record(const std::string& run, std::string_view format, state::Weights weights, int64_t step) {
   if (run.empty()) return "";
-  return nlohmann::ordered_json{{"run", run}, {"format", format}}.dump(1) + "\n";
+  const char* which = weights == state::Weights::kAverage ? "average" : "raw";
+  return nlohmann::ordered_json{{"run", run}, {"format", format}, {"weights", which}, {"step", step}}.dump(1) + "\n";
+}
+
+std::string export_record(const state::LoadedModel& model, std::string_view format) {
+  return export_record(model.run, format, model.weights, model.step);
 }
 
 std::string export_record_at(store::FileSystem& files, const std::string& path) {
   const std::string record = record_path(files, path);
-  const auto info = record.empty() ? std::nullopt : files.info(record);
-  return info && !info->directory && info->size <= kMaxRecordBytes ? store::read_text(files, record) : "";
+  return record.empty() ? "" : read_record(files, record);
 }
 
 void remove_other_record(store::FileSystem& files, const std::string& path, const std::string& record) {
@@ -133,21 +181,32 @@ void check_export_directory(store::FileSystem& files, const std::string& path, E
     throw usage_error(fmt::format("`{}` is there already and is not empty{}", path, whose(files, directory)), "--to",
                       "name a new directory, or give --overwrite");
   }
+  std::vector<std::string> names;
   for (const store::FileInfo& entry : files.list(directory)) {
+    if (entry.name != store::kChecksumList) names.push_back(entry.name);
     if (is_exported(entry.name)) continue;
     throw usage_error(fmt::format("`{}` holds more than an export: `{}`", path, entry.name), "--to",
                       "name a new directory; --overwrite replaces what an export wrote, nothing else");
   }
+  if (existing == Existing::kReplace) return;
+  expect_as_written(files, path, directory, names, store::join_path(directory, store::kChecksumList));
 }
 
 void check_export_file(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record) {
   const auto info = files.info(path);
-  if (!info) return;
-  if (info->directory) throw usage_error(fmt::format("`{}` is a directory", path), "--to", "name a file");
-  if (!gives_way(files, path, existing, record)) {
+  if (info && info->directory) throw usage_error(fmt::format("`{}` is a directory", path), "--to", "name a file");
+  if (info && !gives_way(files, path, existing, record)) {
     throw usage_error(fmt::format("`{}` is there already{}", path, whose(files, path)), "--to",
                       "name a new file, or give --overwrite");
   }
+  const std::string beside = path + std::string(kRecordEnding);
+  if (files.info(beside) && !parse_record(read_record(files, beside))) {
+    throw usage_error(fmt::format("`{}`, where an export says whose it is, is another file", beside), "--to",
+                      "name another file, or move that one away");
+  }
+  if (!info || existing == Existing::kReplace) return;
+  expect_as_written(files, path, store::parent_path(path), {std::string(store::last_part(path))},
+                    path + std::string(store::kChecksumEnding));
 }
 
 void write_export_directory(store::FileSystem& files, const std::string& path, Existing existing,
@@ -208,8 +267,8 @@ void write_export_file(store::FileSystem& files, const std::string& path, Existi
     }
     if (removed) files.sync_directory(directory);
   });
-  if (!record.empty()) store::write_atomic(files, beside, record);
   store::write_atomic(files, sum, fmt::format("{}  {}\n", hex, path.substr(path.rfind('/') + 1)));
+  if (!record.empty()) store::write_atomic(files, beside, record);
 }
 
 }  // namespace tessera::inference

@@ -2,6 +2,7 @@
 // What is written for others: there whole or not at all, with checksums, and never in the place of something else unless that
 // is asked for.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/formats/safetensors.h"
+#include "state/model_source.h"
 #include "store/file.h"
 
 namespace tessera::inference {
@@ -16,25 +18,27 @@ namespace tessera::inference {
 // What to do where something is at the place already: a usage Error, or put the new in its place.
 enum class Existing { kRefuse, kReplace };
 
-// Whose an export is, as JSON: the run (checkpoint::LoadedCheckpoint::run) and the format. It lies in `export.json` of a directory
-// and in <path>.export.json beside a file. An export of the same record is replaced without being asked for. Empty where `run` is:
-// the weights are none of a run's, and nothing is written.
-std::string export_record(const std::string& run, std::string_view format);
+// Whose an export is, as JSON: the run (checkpoint::LoadedCheckpoint::run), the format, which weights, and the step. It lies in
+// `export.json` of a directory and in <path>.export.json beside a file. An export of the same run, format and weights, and of
+// the same step or an earlier one, is replaced without being asked for, where its checksums hold. Empty where `run` is: the
+// weights are none of a run's, and nothing is written.
+std::string export_record(const std::string& run, std::string_view format, state::Weights weights, int64_t step);
+std::string export_record(const state::LoadedModel& model, std::string_view format);
 // The record of the directory or file at `path`; empty where there is none.
 std::string export_record_at(store::FileSystem& files, const std::string& path);
 
 // Removes the record at `path` where it is another one than `record`: before files are put there one after another.
 void remove_other_record(store::FileSystem& files, const std::string& path, const std::string& record);
 
-// A usage Error where write_export_directory() or write_export_file() would refuse.
+// A usage Error where write_export_directory() or write_export_file() would refuse. Reads what would be replaced unasked.
 void check_export_directory(store::FileSystem& files, const std::string& directory, Existing existing,
                             const std::string& record = {});
 void check_export_file(store::FileSystem& files, const std::string& path, Existing existing, const std::string& record = {});
 
 // Calls `write` with a directory that it fills with the files `names`, the most important last, and syncs; adds its record and
-// SHA256SUMS. The result takes the name `directory` in one step, so that a reader, and whoever comes after a power cut, sees the old files or
-// the new ones. (An empty directory that can't be replaced, as a mount point, is filled in that order.) A directory that holds
-// anything but an earlier export is never replaced.
+// SHA256SUMS. The result takes the name `directory` in one step, so that a reader, and whoever comes after a power cut, sees
+// the old files or the new ones. (An empty directory that can't be replaced, as a mount point, is filled in that order.) A
+// directory that holds anything but an earlier export is never replaced.
 void write_export_directory(store::FileSystem& files, const std::string& directory, Existing existing,
                             const std::vector<std::string>& names, const std::function<void(const std::string&)>& write,
                             const std::string& record = {});
@@ -45,8 +49,8 @@ void write_safetensors_directory(const std::string& directory, Existing existing
                                  const std::vector<std::pair<std::string, std::string>>& descriptions,
                                  const std::string& record = {});
 
-// The same for one file, which `write` makes at the path it is given: <path>.sha256 comes beside it, and its record. Directories
-// above it are made.
+// The same for one file, which `write` makes at the path it is given: <path>.sha256 comes beside it, and its record. A file in
+// the record's place that is none is never replaced. Directories above it are made.
 void write_export_file(store::FileSystem& files, const std::string& path, Existing existing,
                        const std::function<void(const std::string&)>& write, const std::string& record = {});
 

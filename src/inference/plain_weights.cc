@@ -29,7 +29,7 @@ std::string write_plain_weights(const std::string& from, const std::string& path
     checkpoint::write_safetensors(files, temporary, types, data_of, metadata);
     loaded.check();
   };
-  write_export_file(files, path, existing, write, export_record(loaded.run, "plain"));
+  write_export_file(files, path, existing, write, export_record(loaded.run, "plain", weights, loaded.step));
   return loaded.path;
 }
 

@@ -141,7 +141,7 @@ void write_stablehlo_directory(const state::LoadedModel& model, const std::strin
   }
   std::vector<std::pair<std::string, std::string>> files = {{"signature.json", signature(model, exporter.programs())}};
   for (const ExportedProgram& program : exporter.programs()) files.emplace_back(program.name + ".mlir", program.text);
-  write_safetensors_directory(directory, existing, weights, files, export_record(model.run, "stablehlo"));
+  write_safetensors_directory(directory, existing, weights, files, export_record(model, "stablehlo"));
 }
 
 }  // namespace tessera::inference

@@ -117,8 +117,7 @@ std::vector<std::string> write_timm_directory(const state::LoadedModel& model, c
   const interop::TimmPreprocessing preprocessing = to_timm_preprocessing(model.pp, classifier->input(), notes);
   const std::string config = interop::write_timm_config(*classifier, preprocessing, model.class_names, model.multi_label);
   const models::Arrays arrays = interop::export_timm(classifier->timm_map(), model.arrays());
-  write_safetensors_directory(directory, existing, tensors_of(arrays), {{"config.json", config}},
-                              export_record(model.run, "timm"));
+  write_safetensors_directory(directory, existing, tensors_of(arrays), {{"config.json", config}}, export_record(model, "timm"));
   return notes;
 }
 
@@ -132,7 +131,7 @@ std::vector<std::string> write_hugging_face_directory(const state::LoadedModel& 
       directory, existing, tensors_of(arrays),
       {{"preprocessor_config.json", processor},
        {"config.json", interop::hugging_face_config(*model.model, model.class_names, model.multi_label)}},
-      export_record(model.run, "hugging_face"));
+      export_record(model, "hugging_face"));
   return notes;
 }
 
@@ -141,7 +140,7 @@ void write_big_vision_file(const state::LoadedModel& model, const std::string& p
     throw usage_error(fmt::format("`{}` does not name an .npz file", path), "--to", "name one, as weights.npz");
   }
   store::FileSystem& files = store::local_files();
-  const std::string record = export_record(model.run, "big_vision");
+  const std::string record = export_record(model, "big_vision");
   check_export_file(files, path, existing, record);
   std::vector<checkpoint::NpzArray> arrays;
   for (auto& [name, array] : interop::export_as(*model.model, interop::Naming::kBigVision, model.arrays())) {

@@ -17,8 +17,8 @@ namespace tessera::inference {
 interop::TimmPreprocessing to_timm_preprocessing(const std::string& pp, const models::InputShape& input,
                                                  std::vector<std::string>& notes);
 
-// Writes `directory`, which must be new or empty or, to be replaced or of the same run, an earlier export, with SHA256SUMS, so that
-// timm.create_model("local-dir:<directory>") gives the same logits. Gives notes for the user.
+// Writes `directory`, which must be new or empty or, to be replaced or of the same run, an earlier export, with SHA256SUMS, so
+// that timm.create_model("local-dir:<directory>") gives the same logits. Gives notes for the user.
 std::vector<std::string> write_timm_directory(const state::LoadedModel& model, const std::string& directory,
                                               Existing existing = Existing::kRefuse);
 

@@ -241,6 +241,8 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   loaded.path = checkpoint.path;
   loaded.recipe = std::move(run.recipe);
   loaded.run = checkpoint.run;
+  loaded.step = checkpoint.step;
+  loaded.weights = weights;
   return loaded;
 }
 

@@ -58,6 +58,8 @@ struct LoadedModel {
   std::string path;            // the directory that the weights were read from
   std::string recipe;          // of the run, as it was resolved; empty where the weights are none of a run's
   std::string run;             // whose they are, as checkpoint::LoadedCheckpoint::run
+  int64_t step = 0;            // of the run
+  Weights weights = Weights::kRaw;
 
   // The parameters by the model's names; they borrow `params`.
   models::ArrayViews arrays() const;

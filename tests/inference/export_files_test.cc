@@ -36,6 +36,11 @@ void write_version(store::FileSystem& files, const std::string& directory, infer
   inference::write_export_directory(files, directory, existing, kFiles, write, record);
 }
 
+std::string record_of(const std::string& run, const std::string& format, int64_t step = 20,
+                      state::Weights weights = state::Weights::kRaw) {
+  return inference::export_record(run, format, weights, step);
+}
+
 // The version whose files these all are, and fit their checksums; "" where there is no directory.
 std::string version_of(const std::string& directory) {
   if (!fs::exists(directory)) return "";
@@ -166,7 +171,7 @@ TEST(ExportDirectory, ReplacesOnRequestAndNothingButAnExport) {
 TEST(ExportDirectory, ReplacesThatOfTheSameRunAndFormat) {
   TempDir dir;
   store::FileSystem& files = store::local_files();
-  const std::string out = dir / "out", record = inference::export_record("0123abcd", "timm");
+  const std::string out = dir / "out", record = record_of("0123abcd", "timm");
   constexpr auto kRefuse = inference::Existing::kRefuse;
   write_version(files, out, kRefuse, "one", record);
   EXPECT_EQ(inference::export_record_at(files, out), record);
@@ -175,7 +180,8 @@ TEST(ExportDirectory, ReplacesThatOfTheSameRunAndFormat) {
   write_version(files, out, kRefuse, "two", record);
   EXPECT_EQ(version_of(out), "two");
   for (const std::string& other :
-       {inference::export_record("4567", "timm"), inference::export_record("0123abcd", "stablehlo"), std::string()}) {
+       {record_of("4567", "timm"), record_of("0123abcd", "stablehlo"), record_of("0123abcd", "timm", 19),
+        record_of("0123abcd", "timm", 20, state::Weights::kAverage), std::string()}) {
     EXPECT_THAT(refusal([&] { write_version(files, out, kRefuse, "three", other); }),
                 AllOf(HasSubstr("is there already"), HasSubstr("another run"), HasSubstr("--overwrite")))
         << other;
@@ -184,10 +190,31 @@ TEST(ExportDirectory, ReplacesThatOfTheSameRunAndFormat) {
   EXPECT_THAT(refusal([&] { write_version(files, out, kRefuse, "three", record); }), HasSubstr("`notes.txt`"));
   EXPECT_EQ(version_of(out), "two");
   fs::remove(out + "/notes.txt");
+  write_version(files, out, kRefuse, "later", record_of("0123abcd", "timm", 21));
+  EXPECT_EQ(version_of(out), "later");
   write_version(files, out, inference::Existing::kReplace, "four");
   EXPECT_EQ(inference::export_record_at(files, out), "") << "of weights that are none of a run's";
   EXPECT_NE(refusal([&] { write_version(files, out, kRefuse, "five", record); }), "");
-  EXPECT_EQ(inference::export_record("", "timm"), "");
+  EXPECT_EQ(record_of("", "timm"), "");
+}
+
+TEST(ExportDirectory, OneThatWasChangedIsReplacedOnRequestAlone) {
+  TempDir dir;
+  store::FileSystem& files = store::local_files();
+  const std::string out = dir / "out", record = record_of("0123abcd", "timm");
+  constexpr auto kRefuse = inference::Existing::kRefuse;
+  const auto refused = [&] { return refusal([&] { write_version(files, out, kRefuse, "two", record); }); };
+  write_version(files, out, kRefuse, "one", record);
+  spill(out + "/config.json", "mine");
+  EXPECT_THAT(refused(), AllOf(HasSubstr("was changed since its export"), HasSubstr("SHA256SUMS"), HasSubstr("--overwrite")));
+  EXPECT_EQ(slurp(out + "/config.json"), "mine");
+  write_version(files, out, inference::Existing::kReplace, "one", record);
+  spill(out + "/model.mlir", "mine");
+  EXPECT_THAT(refused(), HasSubstr("was changed since its export")) << "a file that no checksum is of";
+  fs::remove(out + "/model.mlir");
+  fs::remove(out + "/SHA256SUMS");
+  EXPECT_THAT(refused(), HasSubstr("SHA256SUMS` is gone"));
+  EXPECT_EQ(slurp(out + "/config.json"), "config.json one");
 }
 
 // A directory beside it whose name only looks like a leftover is not touched.
@@ -243,7 +270,7 @@ TEST(ExportFile, NeverStandsBesideAnotherRunsRecord) {
   const auto export_of = [&](const std::string& run, inference::Existing existing) {
     return [&, run, existing](store::FileSystem& files) {
       const auto write = [&](const std::string& temporary) { store::write_atomic(files, temporary, run); };
-      inference::write_export_file(files, out, existing, write, inference::export_record(run, "big_vision"));
+      inference::write_export_file(files, out, existing, write, record_of(run, "big_vision"));
     };
   };
   export_of("first", inference::Existing::kRefuse)(store::local_files());
@@ -255,10 +282,37 @@ TEST(ExportFile, NeverStandsBesideAnotherRunsRecord) {
   int64_t k = 0;
   for (; dies_at(k, over); ++k) {
     const std::string record = inference::export_record_at(store::local_files(), out);
-    EXPECT_THAT(record, AnyOf("", inference::export_record(slurp(out), "big_vision"))) << k;
+    EXPECT_THAT(record, AnyOf("", record_of(slurp(out), "big_vision"))) << k;
   }
   EXPECT_GT(k, 5);
-  EXPECT_EQ(inference::export_record_at(store::local_files(), out), inference::export_record("second", "big_vision"));
+  EXPECT_EQ(inference::export_record_at(store::local_files(), out), record_of("second", "big_vision"));
+}
+
+TEST(ExportFile, WhatIsNoExportStays) {
+  TempDir dir;
+  store::FileSystem& files = store::local_files();
+  const std::string out = dir / "weights.npz", beside = out + ".export.json";
+  const auto write = [&](inference::Existing existing) {
+    return refusal([&] {
+      const auto fill = [&](const std::string& temporary) { store::write_atomic(files, temporary, "ours"); };
+      inference::write_export_file(files, out, existing, fill, record_of("0123abcd", "big_vision"));
+    });
+  };
+  spill(beside, "{}");
+  EXPECT_THAT(write(inference::Existing::kReplace), AllOf(HasSubstr(beside), HasSubstr("is another file")));
+  EXPECT_EQ(slurp(beside), "{}");
+  EXPECT_FALSE(fs::exists(out));
+  fs::remove(beside);
+  EXPECT_EQ(write(inference::Existing::kRefuse), "");
+  EXPECT_EQ(write(inference::Existing::kRefuse), "");
+  fs::remove(out);
+  EXPECT_EQ(write(inference::Existing::kRefuse), "") << "beside the record of an export that is gone";
+  spill(out, "mine");
+  EXPECT_THAT(write(inference::Existing::kRefuse),
+              AllOf(HasSubstr("was changed since its export"), HasSubstr(out + ".sha256"), HasSubstr("--overwrite")));
+  EXPECT_EQ(slurp(out), "mine");
+  EXPECT_EQ(write(inference::Existing::kReplace), "");
+  EXPECT_EQ(slurp(out), "ours");
 }
 
 TEST(Checksums, AreReadAsSha256sumWritesThem) {

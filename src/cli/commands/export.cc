@@ -32,7 +32,8 @@ class Export final : public Command {
           "the inference programs and their weights, for JAX and others; of classifiers, captioners, images and texts"},
          {"tessera export --plain --from runs/digits --to digits.safetensors", "whole arrays under Tessera's own names"}},
         "Checksums come with them, for `sha256sum -c`: SHA256SUMS in a directory, FILE.sha256 beside a file. export.json, or\n"
-        "FILE.export.json, names the run: a later export of the same run in the same format replaces it.\n"
+        "FILE.export.json, names the run: an export of the same weights and format, at the same step or a later one,\n"
+        "replaces it unless it was changed.\n"
         "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }
   void declare(Flags& flags) override {

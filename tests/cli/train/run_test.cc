@@ -367,6 +367,7 @@ TEST_F(Run, ExportsHaveChecksumsAndThoseOfOthersAreReplacedOnlyOnRequest) {
   };
   EXPECT_TRUE(sums_fit("summed", "SHA256SUMS"));
   EXPECT_EQ(Json::parse(read_file(*folder_ / "summed/export.json"))["format"], "timm");
+  EXPECT_EQ(Json::parse(read_file(*folder_ / "summed/export.json"))["step"], 6);
   const Outcome again = tessera(words);
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(sums_fit("summed", "SHA256SUMS"));
@@ -378,6 +379,9 @@ TEST_F(Run, ExportsHaveChecksumsAndThoseOfOthersAreReplacedOnlyOnRequest) {
   const Outcome changed = tessera({"predict", "--from", "summed", "val/left/0.png"});
   EXPECT_EQ(changed.exit, 3);
   EXPECT_THAT(changed.err, AllOf(HasSubstr("`summed/config.json` is damaged or was changed"), HasSubstr("SHA256SUMS")));
+  const Outcome kept = tessera(words);
+  EXPECT_EQ(kept.exit, 2);
+  EXPECT_THAT(kept.err, AllOf(HasSubstr("`summed` was changed since its export"), HasSubstr("--overwrite")));
 
   std::vector<std::string> over = words;
   over.push_back("--overwrite");
