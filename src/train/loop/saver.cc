@@ -5,6 +5,7 @@
 #include <future>
 #include <utility>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
@@ -19,6 +20,16 @@ std::optional<int64_t> first_of(const std::vector<int64_t>& steps) {
 
 // Of a step, in the workdir.
 std::string place_of(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
+
+// Waits for the line where there is one. Throws a data Error where writing it has failed.
+void expect_written(const std::shared_future<void>& line) {
+  if (!line.valid()) return;
+  try {
+    line.get();
+  } catch (const std::future_error&) {
+    throw data_error("the last line of metrics.jsonl was not written");
+  }
+}
 
 }  // namespace
 
@@ -48,7 +59,7 @@ void Saver::open(const state::DeviceArrays& state) {
 }
 
 void Saver::save(bool owed, const std::function<void()>& line) {
-  // Broken where an exception comes first: then nobody waits for it any more.
+  // Broken where an exception comes first: then nothing is committed.
   std::promise<void> written;
   if (run_.processes.leads()) start_save(owed, line ? written.get_future().share() : std::shared_future<void>());
   if (line) line();
@@ -71,7 +82,7 @@ void Saver::start_save(bool owed, const std::shared_future<void>& line) {
   snapshot.run = run_.name;
   snapshot.best = best_.steps();
   snapshot.before_commit = [&run = run_, line] {
-    if (line.valid()) line.wait();
+    expect_written(line);
     run.workdir.expect_in_place();
     run.reporter.writer().flush();
   };

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "cli/finished_run.h"
@@ -151,9 +152,18 @@ TEST_F(Run, GoesOnWithAHigherLimitOfUnreadableFiles) {
   const Outcome ended = train({});
   EXPECT_EQ(ended.exit, 3);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("2 of the 12 samples of `val` can't be read"), HasSubstr("`eval.val.data.max_bad`")));
+  const auto names = [&] {
+    std::set<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder / "run/checkpoints")) {
+      if (fs::exists(entry.path() / "COMMIT")) found.insert(Json::parse(read_file(entry.path() / "COMMIT"))["run"]);
+    }
+    return found;
+  };
+  const std::set<std::string> before = names();
   const Outcome more = train({"eval.val.data.max_bad=50 %"});
   EXPECT_EQ(more.exit, 0) << more.err;
-  EXPECT_THAT(more.err, HasSubstr("continues"));
+  EXPECT_THAT(more.err, AllOf(HasSubstr("continues"), Not(HasSubstr("another run"))));
+  EXPECT_EQ(names(), before) << "the name by which older checkpoints are removed";
 }
 
 TEST_F(Run, GoesBackInADirectoryOfThisMachineAlone) {
