@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,7 +87,9 @@ bool thread_is_refused() {
   static std::atomic<bool> taken;  // the stack
   if (taken.exchange(true)) return false;
   // This thread waits until the new process has ended, which sends no signal. It shares the memory, so that none is copied.
-  const bool refused = clone(end_at_once, stack + sizeof stack, CLONE_VM | CLONE_VFORK, nullptr) < 0 && errno == EAGAIN;
+  const pid_t child = clone(end_at_once, stack + sizeof stack, CLONE_VM | CLONE_VFORK, nullptr);
+  const bool refused = child < 0 && errno == EAGAIN;
+  if (child > 0) waitpid(child, nullptr, __WCLONE);
   taken = false;
   return refused;
 }

@@ -14,8 +14,8 @@ bool memory_is_refused(size_t bytes);
 // over memory that was refused, other threads may have given theirs back.
 bool memory_ran_out();
 
-// Whether the system refuses another thread now (`ulimit -u`, pids.max of a container, kernel.threads-max). Starts a process that
-// ends at once.
+// Whether the system refuses another thread now (`ulimit -u`, pids.max of a container, kernel.threads-max). Starts a process
+// that ends at once.
 bool thread_is_refused();
 
 // Where memory or threads ran out: writes an error that names the limit, and a help, to a descriptor; true. `last_words` is the
