@@ -169,8 +169,9 @@ LoaderThreads::LoaderThreads(std::shared_ptr<LoaderWork> work, int fillers, int 
         fmt::format("the system refuses thread {} of the {} that the input wants: {} to decode, {} to read ahead: {}",
                     started + 1, fillers + readers, fillers, readers, error.code().message()),
         where,
-        fmt::format("set data.threads lower, or raise the limit: {} what it is",
-                    no_memory ? "`ulimit -v` says" : "`ulimit -u` and the container's pids.max say"));
+        no_memory
+            ? "set data.threads lower, or raise the limit of memory where there is one: `ulimit -v` and `ulimit -d` say it"
+            : "set data.threads lower, or raise the limit: `ulimit -u` and the container's pids.max say what it is");
   }
 }
 
