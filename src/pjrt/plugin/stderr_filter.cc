@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -40,14 +41,27 @@ off_t file_size(int descriptor) {
 }
 
 // Our own mistakes are exceptions, so that only a library aborts.
-constexpr std::string_view kAborted =
-    "error: a library ended the program; its last words stand above\n"
+constexpr std::string_view kAborted = "a library ended the program; its last words stand above\n";
+constexpr std::string_view kAbortedHelp =
     "help: where that is a failed check of the device's compiler, another batch, size of images or dtype may avoid it\n";
 
 std::atomic<pid_t> g_teller{0};
 
 void show(int descriptor, std::string_view text) {
   if (write(descriptor, text.data(), text.size()) < 0) return;  // nobody is left to tell
+}
+
+// Under a low limit a bug may have been taken for memory or threads that were refused.
+void show_how_it_ended(int descriptor, int signal_number) {
+  if (signal_number == SIGABRT) {
+    show(descriptor, "note: ");
+    return show(descriptor, kAborted);
+  }
+  char number[8];
+  const char* const end = std::to_chars(number, number + sizeof number, signal_number).ptr;
+  show(descriptor, "note: a library or this program failed (signal ");
+  show(descriptor, {number, static_cast<size_t>(end - number)});
+  show(descriptor, ") near that limit; if it does so far from it too, it is a bug\n");
 }
 
 // Async-signal-safe: system calls alone.
@@ -68,8 +82,15 @@ void show_captured_and_die(int signal_number) {
   show(terminal, last_words);
   // Memory or threads that were refused are nobody's bug: LLVM, for one, faults where it clears away a program
   // that it could not load for lack of memory (llvm::orc::ExecutionSession::IL_failSymbols).
-  if (tell_refused(terminal, last_words)) _exit(static_cast<int>(Exit::kDevice));
-  if (signal_number == SIGABRT) show(terminal, kAborted);
+  if (tell_refused(terminal, last_words)) {
+    show_how_it_ended(terminal, signal_number);
+    _exit(static_cast<int>(Exit::kDevice));
+  }
+  if (signal_number == SIGABRT) {
+    show(terminal, "error: ");
+    show(terminal, kAborted);
+    show(terminal, kAbortedHelp);
+  }
   signal(signal_number, SIG_DFL);
   raise(signal_number);
 }

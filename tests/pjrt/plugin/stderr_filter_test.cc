@@ -100,9 +100,10 @@ TEST_F(StderrFilter, AFaultAfterMemoryWasRefusedNamesTheLimit) {
         raise(SIGSEGV);
       },
       ExitedWithCode(4),
-      HasSubstr(
-          "W0000 no memory for a table\nerror: the memory that this process may take is used up (`ulimit -v` is 1024 MiB)\n"
-          "help: make `data.batch`"));
+      AllOf(HasSubstr("W0000 no memory for a table\n"
+                      "error: the memory that this process may take is used up (`ulimit -v` is 1024 MiB)\n"
+                      "help: make `data.batch`"),
+            HasSubstr("\nnote: a library or this program failed (signal 11) near that limit")));
 }
 
 TEST_F(StderrFilter, AThreadThatALibraryDidNotGetNamesTheLimit) {
@@ -112,7 +113,8 @@ TEST_F(StderrFilter, AThreadThatALibraryDidNotGetNamesTheLimit) {
         to_stderr("F0000 env.cc:84] Check failed: ret == 0 (11 vs. 0) Thread creation via pthread_create() failed.\n");
         std::abort();
       },
-      ExitedWithCode(4), HasSubstr("error: the system refuses another thread"));
+      ExitedWithCode(4),
+      AllOf(HasSubstr("error: the system refuses another thread"), HasSubstr("\nnote: a library ended the program")));
 }
 
 TEST_F(StderrFilter, NoMoreThreadsNameTheLimit) {
