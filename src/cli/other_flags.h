@@ -11,8 +11,8 @@ namespace tessera::cli {
 // call so. Empty where it is no word of theirs.
 std::string help_for_foreign_flag(std::string_view flag);
 
-// For Flags::explain_unknown of a command that has a thing under another name: `help` where the flag is one of `words`, which other
-// programs call it ("port host").
+// For Flags::explain_unknown of a command that has a thing under another name: `help` where the flag is one of `words`, which
+// other programs call it ("port host").
 std::function<std::string(const std::string&)> explain_words(const std::string& words, std::string help);
 
 // The key of a recipe that people mean by a word, written as a flag or a key: its last part, or other trainers' name for it

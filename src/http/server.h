@@ -29,8 +29,8 @@ struct ServerState;
 
 class Server {
  public:
-  // On one of several threads, so that what it holds must be safe for that. What it throws is 500 and a warning, once; a failed check
-  // of ours (InternalError) ends the program.
+  // On one of several threads, so that what it holds must be safe for that. What it throws is 500 and a warning, once; a failed
+  // check of ours (InternalError) ends the program.
   using Handler = std::function<Response(const Request&)>;
 
   // An answer that is there already, so that no thread need make it. On the thread that serves all readers: it must not wait.

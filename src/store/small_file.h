@@ -1,6 +1,6 @@
 #pragma once
-// Files of kinds that are small: recipes, descriptions in JSON, lists. One that is larger is some other file, and is refused before
-// it takes time and memory.
+// Files of kinds that are small: recipes, descriptions in JSON, lists. One that is larger is some other file, and is refused
+// before it takes time and memory.
 
 #include <cstdint>
 #include <string>

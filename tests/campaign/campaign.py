@@ -23,7 +23,7 @@ SCENARIOS = {
     "faults": (faults.faults, 20, "one call of a command fails, once or from then on: said so, nothing lost, and well again"),
     "power": (power.power, 10, "what a disk may hold after a power cut: the newest saved step loads, with its metrics"),
     "checkpoints": (hostile.checkpoints, 5, "damaged checkpoints: refused"),
-    "sums": (hostile.sums, 3, "damaged files that have a checksum: exports, shards and cached programs are refused or made anew"),
+    "sums": (hostile.sums, 3, "damaged files with a checksum: exports, shards and cached programs are refused or made anew"),
     "images": (hostile.images, 5, "damaged images: pixels or a reason, within 2 s and 512 MiB"),
     "parsers": (hostile.parsers, 5, "damaged files of every format: a result or a reason"),
     "folders": (hostile.folders, 3, "training among damaged files and pipes"),

@@ -1,5 +1,5 @@
-// A failed check of ours (InternalError, base/error.h) ends the program, whichever thread it fails on: a handler of all exceptions
-// hands on what it caught, keeps it for whoever waits, or stands behind one that lets InternalError through.
+// A failed check of ours (InternalError, base/error.h) ends the program, whichever thread it fails on: a handler of all
+// exceptions hands on what it caught, keeps it for whoever waits, or stands behind one that lets InternalError through.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -16,8 +16,8 @@ namespace tessera::data {
 class FolderIndex {
  public:
   // From the sidecar where all directories have the mtimes that it knows; else lists, on several threads, and writes one.
-  // Throws a data Error where there are no class folders, a class has no files, or the folders are parts of a data set (train, val)
-  // with class folders of their own. Of a folder on a server: index/folder_objects.h.
+  // Throws a data Error where there are no class folders, a class has no files, or the folders are parts of a data set (train,
+  // val) with class folders of their own. Of a folder on a server: index/folder_objects.h.
   FolderIndex(const std::string& root, const std::string& where);
 
   int64_t size() const { return static_cast<int64_t>(files_.size()); }

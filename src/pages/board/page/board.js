@@ -159,8 +159,8 @@ function curvesOf(chart) {
 const has = (name, axis) => !AXES[axis].metric || (dataOf(name).metrics[AXES[axis].metric]?.step.length || 0) > 0;
 const axisNow = () => (board.chosen.every((name) => has(name, board.axis)) ? board.axis : 'step');
 
-// Where steps of a run, in ascending order, stand on an axis. Between two points of its figure, which the server may have thinned
-// to other steps than those of a curve, it goes straight.
+// Where steps of a run, in ascending order, stand on an axis. Between two points of its figure, which the server may have
+// thinned to other steps than those of a curve, it goes straight.
 function placesOf(name, steps, axis) {
   const {metric, unit} = AXES[axis];
   if (!metric) return steps;
@@ -254,7 +254,8 @@ function drawChart(chart) {
     gridLineColor: style.getPropertyValue('--line').trim(), axisLineColor: style.getPropertyValue('--soft').trim(),
     underlayCallback: planned > 0 ? (canvas, area, graph) => drawLevel(canvas, area, graph, planned, 'planned') : null,
     includeZero: planned > 0 && !log, highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
-    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62, valueRange: clipping ? [0, clipping.top] : null,
+    axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62,
+               valueRange: clipping ? [0, clipping.top] : null,
                labelsKMG2: chart.unit === 'bytes'},  // round numbers on the axis
            x: {valueFormatter: AXES[axis].text, axisLabelFormatter: AXES[axis].short}},
   };

@@ -17,8 +17,8 @@ namespace {
 constexpr int kDepth = 3;
 constexpr size_t kMaxRuns = 1000;
 
-// `name`, or where others in `taken` (name -> path) have it, a longer end of `path`. In one line of UTF-8, as JSON and Prometheus
-// want it: a page asks for a run by the name that it was told.
+// `name`, or where others in `taken` (name -> path) have it, a longer end of `path`. In one line of UTF-8, as JSON and
+// Prometheus want it: a page asks for a run by the name that it was told.
 std::string free_name(const std::string& name, const std::string& path, const std::map<std::string, std::string>& taken) {
   std::string out = one_line(name);
   for (auto holder = taken.find(out); holder != taken.end(); holder = taken.find(out)) {
