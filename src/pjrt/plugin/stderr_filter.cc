@@ -70,7 +70,9 @@ void show_captured_and_die(int signal_number) {
   const pid_t self = gettid();
   pid_t first = 0;
   if (!g_teller.compare_exchange_strong(first, self)) {
-    while (first != self) pause();
+    if (first != self) {
+      for (;;) pause();
+    }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
   }
