@@ -55,8 +55,8 @@ TEST(Completion, OffersCommandsFlagsKeysAndValues) {
   EXPECT_THAT(candidates({"train", "a.toml", "eval.v"}), ElementsAre());
   EXPECT_THAT(candidates({"train", "a.toml", "eval.val.ever"}), ElementsAre("eval.val.every="));
   EXPECT_THAT(candidates({"train", "a.toml", "eval.val.type=zero"}), ElementsAre("eval.val.type=zero_shot"));
-  EXPECT_THAT(candidates({"train", "a.toml", "model.name=resnet", "model.variant=resnet10"}),
-              ElementsAre("model.variant=resnet101"));
+  EXPECT_THAT(candidates({"train", "a.toml", "model.name=resnet", "model.variant=resnet101d"}),
+              ElementsAre("model.variant=resnet101d"));
   EXPECT_THAT(candidates({"train", "a.toml", "model.name=vit", "model.variant=resnet101c"}), ElementsAre());
   EXPECT_THAT(candidates({"models", "mix"}), ElementsAre("mixer"));
   EXPECT_THAT(candidates({"help", "flip_l"}), ElementsAre("flip_lr"));
