@@ -172,11 +172,21 @@ void Processes::fail(const std::exception_ptr& failure) const {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
+    if (error.code() == Exit::kDiverged && !leads()) wait_for_leaders_failure();
     members_->fail(error.code());
   } catch (const std::bad_alloc&) {
     members_->fail(Exit::kDevice);
   } catch (...) {
     // A bug of ours: the others end with 75.
+  }
+}
+
+// All find alike that a run has diverged. The leader, which may be saving, records it, and would be ended by what others tell.
+void Processes::wait_for_leaders_failure() const {
+  try {
+    members_->barrier("diverged", kStartPatience);  // to which the leader does not come
+  } catch (const Error&) {
+    // It has failed too, or hangs.
   }
 }
 

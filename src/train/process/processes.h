@@ -66,6 +66,8 @@ class Processes {
   void leave();
 
  private:
+  void wait_for_leaders_failure() const;
+
   const group::Place place_;
   std::shared_ptr<group::Members> members_;
   std::unique_ptr<group::GlooExchange> exchange_;

@@ -21,6 +21,7 @@
 namespace tessera::train {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -133,6 +134,29 @@ TEST(Processes, EndWithTheCodeOfTheOneThatFailed) {
   };
   EXPECT_EQ(code_of_other("diverged", std::make_exception_ptr(Error(Exit::kDiverged, "the loss is not finite"))), 5);
   EXPECT_EQ(code_of_other("lost", std::make_exception_ptr(Error(Exit::kPreempted, "another process is lost"))), 75);
+}
+
+// All diverge alike, and the leader has its record to write: it is the first to tell, however long that takes.
+TEST(Processes, ADivergenceIsToldByTheLeader) {
+  const group::LocalEtcd etcd;
+  const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), "diverged"}; };
+  const auto diverged = std::make_exception_ptr(Error(Exit::kDiverged, "the loss is not finite"));
+  // The leader would be ended with code 5 too, but not by itself.
+  Forked leader([&] {
+    Processes processes(place(0));
+    processes.expect_same("that all are there", "");
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    processes.fail(diverged);
+    ::_exit(77);
+  });
+  Forked other([&] {
+    Processes processes(place(1));
+    processes.expect_same("that all are there", "");
+    processes.fail(diverged);
+    ::_exit(78);
+  });
+  EXPECT_EQ(leader.exit_code(), 77);
+  EXPECT_THAT(other.exit_code(), AnyOf(5, 78));
 }
 
 TEST(Processes, LinesAreComparedByTheirPlace) {
