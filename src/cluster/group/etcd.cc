@@ -206,7 +206,7 @@ class EtcdMembers final : public Members {
   }
 
   void fail(Exit code) noexcept override {
-    if (!is_for_good(code)) return;
+    if (!is_for_good(code) || failed_.exchange(true)) return;
     leaving_ = true;
     if_reached([&] { put_failure(etcd_, place_, code, kept_); });
     revoke();  // after that: who hears that it is gone finds why
@@ -299,7 +299,9 @@ class EtcdMembers final : public Members {
         return false;
       }
       if (static_cast<int64_t>(there.size()) >= place_.num_processes) return true;
-      if (const auto failed = failure()) throw Error(failed->exit, failed->what);
+      if (const auto failed = failure()) {
+        throw Error(failed->exit, failed->what, {}, "mend that, and start all of them again under another --run-id");
+      }
       if (!told && Clock::now() >= start + kQuiet) {
         told = true;
         tell(absent(prefix, there));
@@ -436,7 +438,7 @@ class EtcdMembers final : public Members {
   const std::string root_;
   const Lost lost_;
   std::string lease_, kept_;
-  std::atomic<bool> leaving_ = false, told_ = false;
+  std::atomic<bool> leaving_ = false, told_ = false, failed_ = false;
   std::mutex mutex_;
   std::condition_variable stopping_;
   bool stopped_ = false;
@@ -445,6 +447,9 @@ class EtcdMembers final : public Members {
 };
 
 }  // namespace
+
+// Of a process that met no other. Who comes later starts the run again, perhaps under the same name.
+constexpr std::chrono::seconds kToldEarly{60};
 
 void tell_failure(const Place& place, Exit code) noexcept {
   if (!place.several() || !is_for_good(code)) return;
@@ -455,7 +460,7 @@ void tell_failure(const Place& place, Exit code) noexcept {
     const Etcd etcd(*at);
     // One that was started twice says nothing of the run of the first.
     if (etcd.get(member_key(place.run, place.process_id))) return;
-    put_failure(etcd, place, code, etcd.grant(MembersOptions().kept));
+    put_failure(etcd, place, code, etcd.grant(kToldEarly));
   });
 }
 

@@ -70,7 +70,7 @@ class Members {
 // takes no connection from this one (the key), and a usage Error where another process has this one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
 
-// As Members::fail(), of a process that has not met the others. Alone it does nothing.
+// As Members::fail(), of a process that has not met the others: told to those who come within a minute. Alone it does nothing.
 void tell_failure(const Place& place, Exit code) noexcept;
 
 // Whether a process of that run is a member now. False where the coordinator can't be reached.
