@@ -117,6 +117,8 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
 Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& device, monitor::LogFile& log) const {
   const group::Meeting meeting(processes_);
   std::shared_ptr<group::Members> membership;
+  // Before it is no member any more, and the others take it for lost.
+  const auto tell_others = [&](Exit code) { membership ? membership->fail(code) : group::tell_failure(meeting.place(), code); };
   try {
     return train_at(meeting.place(), source.read(), source, device, log, membership);
   } catch (const store::InUse& error) {
@@ -124,8 +126,13 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
     if (!meeting.place().several()) throw;
     throw group::transient_error(error.message(), error.where(), error.help());
   } catch (const Error& error) {
-    // Before it is no member any more, and the others take it for lost.
-    membership ? membership->fail(error.code()) : group::tell_failure(meeting.place(), error.code());
+    tell_others(error.code());
+    throw;
+  } catch (const std::bad_alloc&) {
+    tell_others(Exit::kDevice);
+    throw;
+  } catch (const store::OutOfFiles&) {
+    tell_others(Exit::kDevice);
     throw;
   }
 }
