@@ -192,7 +192,8 @@ class Launch final : public Command {
     const int64_t processes = launcher.copies || request_.where.empty() ? 1 : launch::process_count(request_, launcher);
     int64_t devices = common.device.devices.value_or(1);
     // One process alone takes all TPUs or GPUs of its host where nobody says otherwise.
-    if (common.automatic && !common.device.devices && processes == 1) devices = devices_of_mesh(load_recipe(here));
+    const bool alone = processes == 1 && request_.where.find(',') == std::string::npos;
+    if (common.automatic && !common.device.devices && alone) devices = devices_of_mesh(load_recipe(here));
     if (devices > 1 && !common.device.devices)
       log_note(fmt::format("the mesh is for {} devices: whether the host has them is not checked", devices));
     try {

@@ -329,6 +329,7 @@ TEST_F(Launch, ADryRunChecksTheRecipe) {
     EXPECT_EQ(dry_run(place, {"tiny.toml", "mesh=fsdp=2", "--platform", "cpu"}).exit, 2) << place;
   }
   EXPECT_EQ(dry_run("slurm:2", {"tiny.toml", "mesh=fsdp=2"}).exit, 2);
+  EXPECT_EQ(dry_run("ssh:a,b", {"tiny.toml", "mesh=fsdp=2"}).exit, 2);
   EXPECT_EQ(dry_run("slurm:1", {"tiny.toml", "mesh=fsdp=2,fsdp=2"}).exit, 2);
 }
 
