@@ -305,7 +305,7 @@ TEST_F(Launch, ADryRunChecksTheRecipe) {
   const auto dry_run = [&](const std::string& place, const std::vector<std::string>& more) {
     std::vector<std::string> command = {"launch", place, "--image", "x", "--dry-run", "--", "train"};
     command.insert(command.end(), more.begin(), more.end());
-    return run_program(command, folder_.path());
+    return run_program(command, folder_.path(), {{"TESSERA_PLATFORM", "auto"}});
   };
   for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2", "ssh:a,b"}) {
     const Outcome wrong = dry_run(place, {"tiny.toml", "model.depthh=3"});
