@@ -69,7 +69,8 @@ void Workdir::remove_leftovers() const {
     try {
       const auto there = held_->info(folder);
       if (!there || !there->directory) continue;
-      store::remove_leftovers(*held_->open(folder), [&](std::string_view file) { return names.matches(file); });
+      store::remove_leftovers(*held_->open(folder),
+                              [&pattern = names](std::string_view file) { return pattern.matches(file); });
     } catch (const store::IoError&) {
       // Whoever writes there says what is wrong with it.
     }

@@ -44,7 +44,7 @@ class Hostile : public ::testing::Test {
 
   // Runs the command; both outputs are harmless.
   static Outcome run(const std::vector<std::string>& words, int exit) {
-    const Outcome outcome = run_program(words, folder_->path());
+    Outcome outcome = run_program(words, folder_->path());
     EXPECT_EQ(outcome.exit, exit) << outcome.err;
     expect_harmless(outcome.out, "stdout of " + words[0] + " " + words[1]);
     expect_harmless(outcome.err, "stderr of " + words[0] + " " + words[1]);
