@@ -144,7 +144,7 @@ TEST_F(LaunchOverSsh, HostsSaveWhenTheyAreAskedOrLeftAndEndWithTheBytesOfProcess
   RunningProgram left(words("ssh:a,b", {}, train), folder_.path());
   await_step(left, folder_ / "run", 14);
   left.send(SIGKILL);
-  EXPECT_EQ(left.wait().exit, 128 + SIGKILL) << left.err();
+  ASSERT_EQ(left.wait().exit, 128 + SIGKILL) << left.err();
   while (log().find("stopped by") == std::string::npos && log().find("next ") == std::string::npos) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
