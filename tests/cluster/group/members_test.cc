@@ -158,6 +158,7 @@ TEST(Members, AStoppedProcessIsMissed) { loses_a_process("stopped", SIGSTOP); }
 
 // The first that fails is the cause.
 TEST(Members, AFailureIsToldWithItsCode) {
+  etcd();  // ends with the thread that makes it
   News news;
   std::unique_ptr<Members> first, second;
   std::thread other([&] {
@@ -195,6 +196,7 @@ TEST(Members, WhoFailedBeforeItCameIsNotWaitedFor) {
 }
 
 TEST(Members, AProcessThatWasStartedTwiceSaysNothingOfTheFirst) {
+  etcd();  // ends with the thread that makes it
   News news;
   std::unique_ptr<Members> first, second;
   std::thread other([&] { second = join_by_etcd(place("second", 1, 2), [](const std::string&, Exit) {}); });
