@@ -21,7 +21,6 @@ namespace {
 
 using objectives::softmax_cross_entropy;
 using objectives::top_k_correct;
-using testing::HostArray;
 
 // A ViT of 2,000 weights over images of 8 x 8, its optimizer and its state.
 struct SmallModel {
