@@ -15,15 +15,21 @@ namespace tessera {
 // Where the system refuses, the thread keeps the priority that it has.
 inline void lower_priority(int nice) { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice); }
 
-// For the thread that calls it: other threads handle signals and come first at processors, and nobody waits for its
-// files. It still takes SIGPROF, which samples
-// its time (base/system/cpu_samples.h), and profiles name it.
+// What a thread leaves to others: all but SIGPROF, which samples its time (base/system/cpu_samples.h), and the signals of its own
+// faults, which end the process without a word where they are blocked.
+inline sigset_t signals_of_other_threads() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int own : {SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&signals, own);
+  return signals;
+}
+
+// For the thread that calls it: other threads handle signals and come first at processors, and nobody waits for its files.
+// Profiles name it.
 inline void become_background_thread() {
   constexpr int kNice = 10;
-  sigset_t all;
-  sigfillset(&all);
-  sigdelset(&all, SIGPROF);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  const sigset_t others = signals_of_other_threads();
+  pthread_sigmask(SIG_BLOCK, &others, nullptr);
   lower_priority(kNice);
   leave_out_file_calls();
   name_thread("live page");

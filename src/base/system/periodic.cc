@@ -6,18 +6,17 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system/background_thread.h"
 #include "base/system/spans.h"
 
 namespace tessera {
 
 Periodic::Periodic(std::string name, std::chrono::milliseconds interval, std::function<void()> look)
     : interval_(interval), look_(std::move(look)) {
-  // A thread begins with the mask of the one that makes it: no signal comes to it before it could say so itself. It still takes
-  // SIGPROF, which samples its time (base/system/cpu_samples.h).
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGPROF);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  // A thread begins with the mask of the one that makes it: no signal comes to it before it could say so itself.
+  const sigset_t others = signals_of_other_threads();
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &others, &before);
   try {
     thread_ = std::thread([this, name = std::move(name)] { run(name); });
   } catch (const std::system_error&) {
