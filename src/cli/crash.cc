@@ -101,7 +101,7 @@ std::string write_report(const std::string& text) {
   static std::atomic<std::thread::id> teller;
   std::thread::id first;
   if (!teller.compare_exchange_strong(first, std::this_thread::get_id())) {
-    // What is told here takes no memory, which there may be none of.
+    // There may be no memory left: this message takes none.
     if (first == std::this_thread::get_id())
       _exit(static_cast<int>(tell_refused(log_descriptor(), {}) ? Exit::kDevice : Exit::kInternal));
     for (;;) ::pause();

@@ -126,7 +126,7 @@ bool gives_way(store::FileSystem& files, const std::string& path, Existing exist
          there->step <= ours->step;
 }
 
-// Of what stands in the way at `path`.
+// Why the export at `path` is not replaced, for the end of a message.
 std::string_view whose(store::FileSystem& files, const std::string& path) {
   return export_record_at(files, path).empty()
              ? ""

@@ -112,7 +112,7 @@ class Export final : public Command {
          : inference::check_export_directory(files, to_, existing, record);
   }
 
-  // Before the weights are read: whether they are of the run whose export lies there is told by them.
+  // For the check before the weights are read, which say whose run it is: what has a record is checked again then.
   inference::Existing known() const {
     return inference::export_record_at(store::files_at(to_), to_).empty() ? existing() : inference::Existing::kReplace;
   }

@@ -281,7 +281,7 @@ class EtcdMembers final : public Members {
     }
   }
 
-  // `tell` is told once who is absent, where that lasts.
+  // Calls `tell` once with those who are absent, when the wait takes long.
   template <class Message>
   void wait_for_all(const std::string& prefix, milliseconds patience, Message&& message,
                     const std::function<void(const std::string& absent)>& tell = {}) {
@@ -458,7 +458,7 @@ void tell_failure(const Place& place, Exit code) noexcept {
     if (!at) return;
     at->key = place.key;
     const Etcd etcd(*at);
-    // One that was started twice says nothing of the run of the first.
+    // A second process with the same id must not mark the run of the first as failed.
     if (etcd.get(member_key(place.run, place.process_id))) return;
     put_failure(etcd, place, code, etcd.grant(kToldEarly));
   });

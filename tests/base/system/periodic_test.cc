@@ -40,13 +40,11 @@ TEST(BackgroundThread, TakesTheSignalsOfItsOwnFaults) {
 TEST(Periodic, TakesTheSignalsOfItsOwnFaults) {
   std::promise<sigset_t> blocked;
   bool told = false;
-  {
-    const Periodic periodic("looks", std::chrono::milliseconds(1), [&] {
-      if (!told) blocked.set_value(blocked_here());
-      told = true;
-    });
-    expect_own_faults_alone(blocked.get_future().get());
-  }
+  const Periodic periodic("looks", std::chrono::milliseconds(1), [&] {
+    if (!told) blocked.set_value(blocked_here());
+    told = true;
+  });
+  expect_own_faults_alone(blocked.get_future().get());
 }
 
 }  // namespace
