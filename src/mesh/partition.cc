@@ -60,6 +60,16 @@ AxisNames batch_axes(const Mesh& mesh) {
 
 int64_t batch_parts(const Mesh& mesh) { return parts(mesh, batch_axes(mesh)); }
 
+bool batch_follows_processes(const Mesh& mesh, int64_t processes) {
+  const int64_t all = batch_parts(mesh);
+  if (all % processes != 0 || mesh.devices() % processes != 0) return false;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    const int64_t part = shard_offset(mesh, {all}, {{batch_axes(mesh)}}, device)[0];
+    if (part / (all / processes) != device / (mesh.devices() / processes)) return false;
+  }
+  return true;
+}
+
 int64_t parts(const Mesh& mesh, const AxisNames& axes) {
   int64_t count = 1;
   for (const std::string& axis : axes) count *= mesh.size(axis);

@@ -35,6 +35,10 @@ AxisNames batch_axes(const Mesh& mesh);
 // In how many parts a batch is cut.
 int64_t batch_parts(const Mesh& mesh);
 
+// Whether each of `processes`, to which equal runs of the devices belong, has an equal run of a batch's rows on its devices, in the
+// order of the processes.
+bool batch_follows_processes(const Mesh& mesh, int64_t processes);
+
 // The number of parts of a dimension that is split over `axes`.
 int64_t parts(const Mesh& mesh, const AxisNames& axes);
 // The dimensions of each device's part. Every split dimension must be divisible: anything else is our own bug.

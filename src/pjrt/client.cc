@@ -1,7 +1,10 @@
 #include "pjrt/client.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -10,6 +13,7 @@
 #include "pjrt/executable.h"
 #include "pjrt/large_temporaries.h"
 #include "pjrt/plugin/call.h"
+#include "pjrt/plugin/key_value_callbacks.h"
 #include "pjrt/plugin/stderr_filter.h"
 #include "pjrt/program/c_arguments.h"
 
@@ -21,13 +25,32 @@ PjrtError with_plugin_messages(const PjrtError& error, const std::string& messag
                    error.where(), error.help());
 }
 
+// That the plugin counts processes as the run does, and that each has as many devices.
+void check_group(const ClientGroup& group, const std::vector<Device>& devices, int64_t process) {
+  if (process != group.process) {
+    throw usage_error(
+        fmt::format("the plugin says that this is process {}, and the run that it is process {}", process, group.process),
+        "--process-id", "number the processes as the hosts of the slice are (TPU_WORKER_ID)");
+  }
+  std::vector<int64_t> of_process(static_cast<size_t>(group.processes));
+  for (const Device& device : devices) {
+    if (device.process >= 0 && device.process < group.processes) ++of_process[static_cast<size_t>(device.process)];
+  }
+  const bool equal = std::ranges::all_of(of_process, [&](int64_t count) { return count > 0 && count == of_process[0]; });
+  if (equal && std::accumulate(of_process.begin(), of_process.end(), int64_t{0}) == static_cast<int64_t>(devices.size()))
+    return;
+  throw usage_error(fmt::format("processes have {} devices, and the plugin knows {} of them in all: each must have as many",
+                                fmt::join(of_process, ", "), devices.size()),
+                    {}, "CUDA_VISIBLE_DEVICES says which GPUs a process uses");
+}
+
 }  // namespace
 
 std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const ClientOptions& options) {
   if (options.cpu_device_count < 1) {
     throw usage_error(fmt::format("{} devices asked for", options.cpu_device_count), "--devices", "ask for 1 or more");
   }
-  std::shared_ptr<Client> client(new Client(plugin));
+  std::shared_ptr<Client> client(new Client(plugin, options.group));
   client->create_handle(options.create_options);
   client->read_description();
   // Which platform a plugin is for is known only now. The CPU plugin makes a number of devices of its own choice unless told,
@@ -35,7 +58,7 @@ std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const Cli
   if (client->platform_name_ == "cpu" && static_cast<int64_t>(client->devices_.size()) != options.cpu_device_count) {
     Options with_count = options.create_options;
     with_count["cpu_device_count"] = options.cpu_device_count;
-    client.reset(new Client(std::move(plugin)));
+    client.reset(new Client(std::move(plugin), options.group));
     client->create_handle(with_count);
     client->read_description();
   }
@@ -44,8 +67,10 @@ std::shared_ptr<Client> Client::create(std::shared_ptr<Plugin> plugin, const Cli
 
 void Client::create_handle(const Options& options) {
   const std::vector<PJRT_NamedValue> values = named_values(options);
+  PJRT_Client_Create_Args args{.create_options = values.data(), .num_options = values.size()};
+  if (group_.several()) give_callbacks(*group_.store, args);
   try {
-    client_ = PJRT(*plugin_, PJRT_Client_Create)({.create_options = values.data(), .num_options = values.size()}).client;
+    client_ = PJRT(*plugin_, PJRT_Client_Create)(args).client;
   } catch (const PjrtError& error) {
     // A driver that is missing or too old is explained on stderr, not in the error.
     const std::string messages = captured_stderr(4 << 10);
@@ -60,20 +85,42 @@ void Client::read_description() {
   platform_name_.assign(name.platform_name, name.platform_name_size);
   const auto version = PJRT(*plugin_, PJRT_Client_PlatformVersion)({.client = client_});
   platform_version_.assign(version.platform_version, version.platform_version_size);
-  const auto found = PJRT(*plugin_, PJRT_Client_AddressableDevices)({.client = client_});
-  handles_.assign(found.addressable_devices, found.addressable_devices + found.num_addressable_devices);
+  read_devices();
+}
+
+void Client::read_devices() {
+  if (group_.several()) {
+    const auto all = PJRT(*plugin_, PJRT_Client_Devices)({.client = client_});
+    handles_.assign(all.devices, all.devices + all.num_devices);
+  } else {
+    const auto found = PJRT(*plugin_, PJRT_Client_AddressableDevices)({.client = client_});
+    handles_.assign(found.addressable_devices, found.addressable_devices + found.num_addressable_devices);
+  }
+  const auto description_of = [&](PJRT_Device* handle) {
+    return PJRT(*plugin_, PJRT_Device_GetDescription)({.device = handle}).device_description;
+  };
+  const auto process_of = [&](PJRT_Device* handle) -> int64_t {
+    if (!group_.several()) return group_.process;
+    return PJRT(*plugin_, PJRT_DeviceDescription_ProcessIndex)({.device_description = description_of(handle)}).process_index;
+  };
+  // Plugins list them otherwise: a TPU by their places in the slice.
+  std::ranges::stable_sort(handles_, {}, process_of);
   for (PJRT_Device* handle : handles_) {
-    auto* description = PJRT(*plugin_, PJRT_Device_GetDescription)({.device = handle}).device_description;
+    auto* description = description_of(handle);
     const auto kind = PJRT(*plugin_, PJRT_DeviceDescription_Kind)({.device_description = description});
     const auto text = PJRT(*plugin_, PJRT_DeviceDescription_ToString)({.device_description = description});
     devices_.push_back({.id = PJRT(*plugin_, PJRT_DeviceDescription_Id)({.device_description = description}).id,
+                        .process = process_of(handle),
                         .kind = std::string(kind.device_kind, kind.device_kind_size),
                         .description = std::string(text.to_string, text.to_string_size)});
+    if (is_own(devices_.size() - 1)) own_devices_.push_back(devices_.size() - 1);
   }
+  if (group_.several())
+    check_group(group_, devices_, PJRT(*plugin_, PJRT_Client_ProcessIndex)({.client = client_}).process_index);
 }
 
-Client::Client(std::shared_ptr<Plugin> plugin)
-    : plugin_(std::move(plugin)), large_temporaries_(std::make_unique<LargeTemporaries>()) {}
+Client::Client(std::shared_ptr<Plugin> plugin, ClientGroup group)
+    : plugin_(std::move(plugin)), group_(std::move(group)), large_temporaries_(std::make_unique<LargeTemporaries>()) {}
 
 Client::~Client() {
   large_temporaries_.reset();

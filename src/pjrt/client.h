@@ -10,6 +10,7 @@
 
 #include "base/shape.h"
 #include "pjrt/buffer.h"
+#include "pjrt/plugin/key_values.h"
 #include "pjrt/plugin/plugin.h"
 #include "pjrt/program/compile_options.h"
 #include "pjrt/program/option_value.h"
@@ -22,13 +23,26 @@ namespace tessera::pjrt {
 class Executable;
 class LargeTemporaries;
 
+// This process among those whose devices one client spans, of a plugin that has collectives of its own between processes. The CUDA
+// plugin is told by its options `node_id` and `num_nodes`, libtpu by its environment.
+struct ClientGroup {
+  int64_t process = 0, processes = 1;
+  std::shared_ptr<KeyValues> store;  // null where there is one process
+  // Among the processes of the group on this machine, as far as is known.
+  int64_t local_process = 0, local_processes = 1;
+
+  bool several() const { return processes > 1; }
+};
+
 struct ClientOptions {
   int64_t cpu_device_count = 1;  // virtual devices of the CPU plugin; other platforms have what they have
   Options create_options;        // the plugin's own, by name: {"memory_fraction", 0.9}
+  ClientGroup group;
 };
 
 struct Device {
   int64_t id = 0;           // unique among all processes; what CompileOptions::device_ids takes
+  int64_t process = 0;      // whose it is; 0 where the client spans one process
   std::string kind;         // "cpu", "NVIDIA H200", "TPU v5 lite"
   std::string description;  // the plugin's own words
 };
@@ -49,7 +63,8 @@ struct Upload {
 // Buffers and executables keep the client alive. All functions may be called from any thread.
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  // Throws a device Error; the plugin's own messages are in it when they are captured (stderr_filter.h).
+  // Throws a device Error; the plugin's own messages are in it when they are captured (stderr_filter.h). All processes of a group
+  // make theirs at the same time, and wait for each other in here.
   static std::shared_ptr<Client> create(std::shared_ptr<Plugin> plugin, const ClientOptions& options = {});
   ~Client();
   Client(const Client&) = delete;
@@ -59,8 +74,14 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<const Plugin> shared_plugin() const { return plugin_; }
   const std::string& platform_name() const { return platform_name_; }  // "cpu", "cuda", "tpu"
   const std::string& platform_version() const { return platform_version_; }
-  // The devices this process can use. Device arguments below are indices into this list.
+  // The devices of all processes of the group, in the order of the processes, those of each side by side and as many of each.
+  // Device arguments below are indices into this list.
   const std::vector<Device>& devices() const { return devices_; }
+  const ClientGroup& group() const { return group_; }
+  // Whether this process can use it: give it arrays, and get its results.
+  bool is_own(size_t device) const { return devices_[device].process == group_.process; }
+  // The places of those in devices().
+  const std::vector<size_t>& own_devices() const { return own_devices_; }
   // Nothing where the plugin does not tell (the CPU plugin).
   std::optional<DeviceMemory> memory(size_t device) const;
 
@@ -82,16 +103,19 @@ class Client : public std::enable_shared_from_this<Client> {
   size_t device_index(const PJRT_Device* device) const;
 
  private:
-  explicit Client(std::shared_ptr<Plugin> plugin);
+  Client(std::shared_ptr<Plugin> plugin, ClientGroup group);
   void create_handle(const Options& options);
   void read_description();
+  void read_devices();
   Upload upload(const void* data, const TensorType& type, size_t device, int semantics) const;
 
   std::shared_ptr<Plugin> plugin_;
+  const ClientGroup group_;
   PJRT_Client* client_ = nullptr;
   std::string platform_name_, platform_version_;
   std::vector<Device> devices_;
   std::vector<PJRT_Device*> handles_;
+  std::vector<size_t> own_devices_;
   std::unique_ptr<LargeTemporaries> large_temporaries_;
 };
 

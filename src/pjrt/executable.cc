@@ -112,6 +112,17 @@ void Executable::mark_donated(std::span<const std::vector<Buffer*>> args, bool r
 }
 
 std::vector<std::vector<Buffer>> Executable::execute(std::span<const std::vector<Buffer*>> args) const {
+  if (!client_->group().several() || args.size() == devices_.size()) return execute_own(args);
+  TESSERA_CHECK(args.size() == client_->devices().size(), "`{}`: arguments for {} of {} devices", name_, args.size(),
+                client_->devices().size());
+  std::vector<std::vector<Buffer*>> own;
+  for (const size_t device : devices_) own.push_back(args[device]);
+  std::vector<std::vector<Buffer>> results(args.size()), of_own = execute_own(own);
+  for (size_t d = 0; d < devices_.size(); ++d) results[devices_[d]] = std::move(of_own[d]);
+  return results;
+}
+
+std::vector<std::vector<Buffer>> Executable::execute_own(std::span<const std::vector<Buffer*>> args) const {
   const Span span(SpanKind::kRuntime, "execute");
   TESSERA_CHECK(args.size() == devices_.size(), "`{}` runs on {} devices, got arguments for {}", name_, devices_.size(),
                 args.size());

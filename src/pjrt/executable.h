@@ -30,12 +30,13 @@ class Executable {
 
   const std::string& name() const { return name_; }
   size_t num_outputs() const { return output_types_.size(); }
-  // The devices it runs on, as indices into Client::devices(): the order of the argument lists.
+  // The devices of this process that it runs on, as indices into Client::devices().
   const std::vector<size_t>& devices() const { return devices_; }
 
-  // Runs on all its devices: args[d][i] is argument i on devices()[d], the result [d][j] output j there. Returns before the
-  // work is done; an error of the work comes out of the outputs (await, to_host). Arguments listed as donated are unreadable
-  // afterwards.
+  // Runs on all its devices: args[d][i] is argument i on devices()[d], the result [d][j] output j there. Of a program over
+  // several processes, whose devices are all of Client::devices(), args[d] and results[d] are of the device at place d there;
+  // those of other processes are empty, and all processes run the same programs in the same order. Returns before the work is
+  // done; an error of the work comes out of the outputs (await, to_host). Arguments listed as donated are unreadable afterwards.
   std::vector<std::vector<Buffer>> execute(std::span<const std::vector<Buffer*>> args) const;
   // The same for a program on one device.
   std::vector<Buffer> run(std::span<Buffer* const> args) const;
@@ -48,6 +49,7 @@ class Executable {
 
  private:
   void read_description();
+  std::vector<std::vector<Buffer>> execute_own(std::span<const std::vector<Buffer*>> args) const;
   std::vector<std::vector<PJRT_Buffer*>> handles(std::span<const std::vector<Buffer*>> args) const;
   void mark_donated(std::span<const std::vector<Buffer*>> args, bool ran) const;
   void release() noexcept;

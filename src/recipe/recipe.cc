@@ -21,6 +21,12 @@ constexpr int64_t kMaxKept = 1'000'000;  // checkpoints
 
 void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
   out.mesh = mesh::parse_mesh(out.run.mesh, devices, recipe.place("mesh"));
+  if (out.joint && !mesh::batch_follows_processes(out.mesh, out.processes)) {
+    recipe.fail("mesh",
+                fmt::format("is `{}` over {} processes of {} devices, which gives several of them the same rows of a batch",
+                            out.mesh.text(), out.processes, devices / out.processes),
+                "name replica and fsdp first, and split tensor over the devices of one process");
+  }
   Section sharding = recipe.section("sharding");
   sharding.bind(out.sharding);
   const mesh::ShardingRules checked(out.sharding, sharding.where());
@@ -145,12 +151,14 @@ int64_t steps_of(const Section& section, const char* key, const std::string& tex
   return config::to_steps(duration, length.batch, length.examples_per_epoch, length.total_steps, section.place(key));
 }
 
-void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where, int64_t processes) {
-  const int64_t parts = mesh::batch_parts(mesh) * accumulate * processes;
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where,
+                 const ProcessGroup& processes) {
+  const int64_t meshes = processes.joint ? 1 : processes.count;
+  const int64_t parts = mesh::batch_parts(mesh) * accumulate * meshes;
   if (batch % parts == 0) return;
   const int64_t below = batch / parts * parts;
   std::string each = accumulate == 1 ? "" : fmt::format(" times {} micro-batches", accumulate);
-  if (processes > 1) each += fmt::format(", of {} processes", processes);
+  if (meshes > 1) each += fmt::format(", of {} processes", meshes);
   throw usage_error(fmt::format("a batch of {} can't be divided over the {} parts of mesh `{}`{}", batch,
                                 mesh::batch_parts(mesh), mesh.text(), each),
                     where,
@@ -181,8 +189,10 @@ void check_input(const Section& section, const models::Model& model, const Data&
                "make both the same: the size of the last crop or resize, or model.image_size");
 }
 
-Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
+Recipe read_recipe(Section recipe, int64_t devices, const ProcessGroup& processes) {
   Recipe out;
+  out.processes = processes.count;
+  out.joint = processes.joint;
   take_weights_chains(recipe);
   read_run(recipe, out);
   read_mesh(recipe, devices, out);
@@ -199,11 +209,10 @@ Recipe read_recipe(Section recipe, int64_t devices, int64_t processes) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
   }
   check_batch(out.batch, out.run.accumulate, out.mesh, data.place("batch"), processes);
-  const int64_t rows = out.batch * out.data.pp().views() / (processes * out.run.accumulate);
+  const int64_t rows = out.program_rows() / out.run.accumulate;
   if (const int64_t parts = out.model->batch_parts(); rows % parts != 0) {
     data.fail("batch", fmt::format("makes {} rows, and model.norm_splits cuts them into {} equal parts", rows, parts));
   }
-  out.processes = processes;
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);
   out.log_every = steps_of(recipe, "log", out.run.log, length);

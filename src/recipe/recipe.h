@@ -175,8 +175,10 @@ struct EvalSet {
   int64_t texts = 0;  // of the evaluator's, in place of data
   int64_t batch = 0;
   int64_t processes = 1;  // that share each batch
+  bool joint = false;     // one mesh spans them
 
   int64_t rows() const { return batch / processes; }  // of a process
+  int64_t program_rows() const { return joint ? batch : rows(); }
   int64_t size() const { return texts > 0 ? texts : data.source().size(); }
   data::PixelScale pixels() const { return texts > 0 ? data::PixelScale{} : data.pp().pixel_scale(); }
   // Rows and columns of its images; empty where it has texts.
@@ -195,7 +197,8 @@ struct Teacher;  // recipe/teacher.h
 
 struct Recipe {
   RunOptions run;
-  int64_t processes = 1;  // that share each batch, where every process has a mesh of its own
+  int64_t processes = 1;  // that share each batch
+  bool joint = false;     // whether `mesh` spans all of them; else every process has such a mesh of its own
   mesh::Mesh mesh;
   mesh::ShardingOptions sharding;
   CheckpointOptions checkpoint;
@@ -223,8 +226,10 @@ struct Recipe {
   std::string text;  // the resolved recipe
   std::vector<std::string> class_names;
 
-  // Of a batch on this process's devices: more than images where data.pp makes views of them.
-  int64_t rows() const { return batch * data.pp().views() / processes; }
+  // Of a batch, on the devices of the mesh: more than images where data.pp makes views of them.
+  int64_t program_rows() const { return batch * data.pp().views() / (joint ? 1 : processes); }
+  // Of all processes.
+  int64_t devices() const { return mesh.devices() * (joint ? 1 : processes); }
   // Whether a checkpoint of this step is due, whatever its scores.
   bool saves_at(int64_t step) const;
   double epochs(int64_t step) const {
@@ -232,18 +237,25 @@ struct Recipe {
   }
 };
 
-// Reads, opens and checks all of it, for a run on so many devices of each of so many processes. Usage Errors for the recipe, data Errors for what its
-// sources lack.
-Recipe read_recipe(config::Section recipe, int64_t devices = 1, int64_t processes = 1);
+// Processes that train one run.
+struct ProcessGroup {
+  int64_t count = 1;
+  bool joint = false;  // one mesh spans the devices of all of them, where their plugin has collectives between processes
+};
+
+// Reads, opens and checks all of it, for a run on so many devices: of all processes where one mesh spans them, else of each. Usage
+// Errors for the recipe, data Errors for what its sources lack.
+Recipe read_recipe(config::Section recipe, int64_t devices = 1, const ProcessGroup& processes = {});
 // The chain that prepares an image for the trained model: the first evaluator's, with the central crop where that cuts crops of its
 // own. Empty where there is no evaluator.
 std::string inference_pp(const Recipe& recipe);
 // The state of a run of this recipe, on its mesh. Warns about sharding rules that match nothing.
 state::StateLayout recipe_layout(const Recipe& recipe);
 
-// Usage Error at `where` unless `batch` can be cut for the processes, and for the mesh of each, into equal parts of `accumulate`
-// micro-batches; sizes that can are listed.
-void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where, int64_t processes = 1);
+// Usage Error at `where` unless `batch` can be cut for the mesh, and for the processes where each has one, into equal parts of
+// `accumulate` micro-batches; sizes that can are listed.
+void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where,
+                 const ProcessGroup& processes = {});
 
 // What evaluators have to know of training.
 struct EvalSetting {
@@ -254,7 +266,7 @@ struct EvalSetting {
   int64_t batch = 1;                 // where the evaluator has none of its own
   optim::RunLength length;
   mesh::Mesh mesh;
-  int64_t processes = 1;
+  ProcessGroup processes = {};
   HeldOut held_out = {};  // of training's data
   // How training makes captions (evaluators/evaluator.h).
   std::optional<objectives::TokenInput> captions;

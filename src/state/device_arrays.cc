@@ -1,5 +1,7 @@
 #include "state/device_arrays.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "state/saved_parts.h"
 
@@ -8,13 +10,27 @@ namespace {
 
 Placed whole_box(const Dims& dims) { return {dims, Dims(dims.size(), 0)}; }
 
+// Of the devices that hold the same part as `device`, one of this process.
+int64_t own_holder(const StateLayout& layout, const DeviceArrays& arrays, size_t entry, int64_t device) {
+  const Dims offset = shard_box(layout, entry, device).offset;
+  for (int64_t other = device; other < layout.devices(); ++other) {
+    if (!arrays[static_cast<size_t>(other)].empty() && shard_box(layout, entry, other).offset == offset) return other;
+  }
+  for (int64_t other = 0; other < device; ++other) {
+    if (!arrays[static_cast<size_t>(other)].empty() && shard_box(layout, entry, other).offset == offset) return other;
+  }
+  TESSERA_CHECK(false, "no device of this process has the part of {} that device {} has", layout.entries[entry].name, device);
+}
+
 // Waits.
 store::Bytes read_part(const StateLayout& layout, const DeviceArrays& arrays, const SavedPart& part) {
   const TensorType shard = layout.shard_type(part.entry);
   const TensorType type{shard.dtype, part.box.dims};
   auto memory = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(byte_count(type)));
   const std::span<std::byte> out(*memory);
-  const auto shard_of = [&](int64_t device) -> const pjrt::Buffer& { return arrays[static_cast<size_t>(device)][part.entry]; };
+  const auto shard_of = [&](int64_t device) -> const pjrt::Buffer& {
+    return arrays[static_cast<size_t>(own_holder(layout, arrays, part.entry, device))][part.entry];
+  };
   if (shard.dims == type.dims) {
     shard_of(part.devices[0]).to_host(out.data(), out.size()).await();
     return {memory, out};
@@ -64,11 +80,11 @@ std::vector<pjrt::Buffer> upload_entry(const StateLayout& layout, size_t entry, 
   std::vector<std::byte> memory(static_cast<size_t>(byte_count(type)));
   std::vector<pjrt::Buffer> shards(devices);
   for (size_t first = 0; first < devices; ++first) {
-    if (!shards[first].empty()) continue;
+    if (!shards[first].empty() || !client.is_own(first)) continue;
     const Placed box = shard_box(layout, entry, static_cast<int64_t>(first));
     read(entry, box, memory.data());
     for (size_t d = first; d < devices; ++d) {
-      if (shard_box(layout, entry, static_cast<int64_t>(d)).offset == box.offset)
+      if (client.is_own(d) && shard_box(layout, entry, static_cast<int64_t>(d)).offset == box.offset)
         shards[d] = client.to_device(memory.data(), type, d);
     }
   }
@@ -77,11 +93,19 @@ std::vector<pjrt::Buffer> upload_entry(const StateLayout& layout, size_t entry, 
 
 }  // namespace
 
+std::vector<pjrt::Buffer>& own_list(DeviceArrays& arrays) {
+  const auto own = std::ranges::find_if(arrays, [](const auto& list) { return !list.empty(); });
+  TESSERA_CHECK(own != arrays.end(), "no device of this process has an array");
+  return *own;
+}
+
 DeviceArrays to_device(const StateLayout& layout, size_t count, const ReadBox& read, const pjrt::Client& client) {
   DeviceArrays arrays(static_cast<size_t>(layout.devices()));
   for (size_t i = 0; i < count; ++i) {
     std::vector<pjrt::Buffer> shards = upload_entry(layout, i, read, client);
-    for (size_t d = 0; d < arrays.size(); ++d) arrays[d].push_back(std::move(shards[d]));
+    for (size_t d = 0; d < arrays.size(); ++d) {
+      if (client.is_own(d)) arrays[d].push_back(std::move(shards[d]));
+    }
   }
   name_entries(layout, arrays);
   return arrays;
@@ -97,6 +121,7 @@ void put_entry(const StateLayout& layout, size_t entry, const store::Bytes& whol
   const auto only = [&](size_t) -> const store::Bytes& { return whole; };
   std::vector<pjrt::Buffer> shards = upload_entry(layout, entry, from_whole(layout, only), client);
   for (size_t d = 0; d < arrays.size(); ++d) {
+    if (!client.is_own(d)) continue;
     arrays[d][entry] = std::move(shards[d]);
     arrays[d][entry].set_name(layout.entries[entry].name);
   }
@@ -108,26 +133,33 @@ store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size
 
 HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays) {
   HostArrays host;
-  for (size_t i = 0; i < arrays[0].size(); ++i) host.push_back(to_host(layout, arrays, i));
+  size_t count = 0;
+  for (const std::vector<pjrt::Buffer>& list : arrays) count = std::max(count, list.size());
+  for (size_t i = 0; i < count; ++i) host.push_back(to_host(layout, arrays, i));
   return host;
 }
 
 DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data, const TensorType& type) {
   DeviceArrays arrays(static_cast<size_t>(mesh.devices()));
-  for (size_t d = 0; d < arrays.size(); ++d) arrays[d].push_back(client.to_device(data, type, d));
+  for (size_t d = 0; d < arrays.size(); ++d) {
+    if (client.is_own(d)) arrays[d].push_back(client.to_device(data, type, d));
+  }
   return arrays;
 }
 
 std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data,
                                     const TensorType& type) {
   const mesh::PartitionSpec by_rows{{mesh::batch_axes(mesh)}};
-  const TensorType part{type.dtype, mesh::shard_dims(mesh, type.dims, by_rows)};
-  const int64_t row_bytes = byte_count(type) / type.dims[0];
-  std::vector<pjrt::Upload> uploads;
-  for (int64_t device = 0; device < mesh.devices(); ++device) {
-    const int64_t first = mesh::shard_offset(mesh, type.dims, by_rows, device)[0];
-    const auto* rows = static_cast<const std::byte*>(data) + first * row_bytes;
-    uploads.push_back(client.to_device_async(rows, part, static_cast<size_t>(device)));
+  Dims batch = type.dims;
+  batch[0] *= client.group().processes;
+  const TensorType part{type.dtype, mesh::shard_dims(mesh, batch, by_rows)};
+  const int64_t row_bytes = byte_count(type) / type.dims[0], own_first = client.group().process * type.dims[0];
+  std::vector<pjrt::Upload> uploads(static_cast<size_t>(mesh.devices()));
+  for (size_t device = 0; device < uploads.size(); ++device) {
+    if (!client.is_own(device)) continue;
+    const int64_t first = mesh::shard_offset(mesh, batch, by_rows, static_cast<int64_t>(device))[0] - own_first;
+    TESSERA_CHECK(first >= 0 && first + part.dims[0] <= type.dims[0], "rows of device {} are another process's", device);
+    uploads[device] = client.to_device_async(static_cast<const std::byte*>(data) + first * row_bytes, part, device);
   }
   return uploads;
 }
@@ -159,6 +191,7 @@ checkpoint::Snapshot state_snapshot(const StateLayout& layout, const DeviceArray
 ArgumentLists argument_lists(DeviceArrays& arrays, size_t count, DeviceArrays* more, size_t first) {
   ArgumentLists lists(arrays.size());
   for (size_t d = 0; d < arrays.size(); ++d) {
+    if (arrays[d].empty()) continue;  // another process's
     for (size_t i = first; i < first + count; ++i) lists[d].push_back(&arrays[d][i]);
   }
   if (more) append_arguments(lists, *more);

@@ -21,6 +21,9 @@ using DeviceArrays = std::vector<std::vector<pjrt::Buffer>>;
 // Copies a box of an entry, row-major and dense, to `out`.
 using ReadBox = std::function<void(size_t entry, const Placed& box, std::byte* out)>;
 
+// The list of a device of this process: of what is whole on every device, any of them has it.
+std::vector<pjrt::Buffer>& own_list(DeviceArrays& arrays);
+
 // The first `count` entries, each shard read by `read` into host memory of its size. The buffers are named after their entries.
 DeviceArrays to_device(const StateLayout& layout, size_t count, const ReadBox& read, const pjrt::Client& client);
 // The same from whole arrays: as many entries as there are.
@@ -29,15 +32,16 @@ DeviceArrays to_device(const StateLayout& layout, const HostArrays& arrays, cons
 void put_entry(const StateLayout& layout, size_t entry, const store::Bytes& whole, const pjrt::Client& client,
                DeviceArrays& arrays);
 
-// One entry whole in host memory, waiting. What a donated step would take away is safe afterwards.
+// One entry whole in host memory, waiting; devices of this process must have all of it. What a donated step would take away is
+// safe afterwards.
 store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size_t entry);
 // All entries that are there.
 HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays);
 
-// An array on every device whole, as lists of one entry each.
+// An array on every device of this process whole, as lists of one entry each.
 DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data, const TensorType& type);
-// The rows (first dimension) of an array cut over the mesh's batch axes, copied in the background: one upload a device, in
-// order.
+// The rows (first dimension) of an array cut over the mesh's batch axes, copied in the background: an upload for each device of
+// the mesh, empty for those of other processes. `data` are this process's rows of the batch (mesh::batch_follows_processes), `type` is theirs.
 std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data,
                                     const TensorType& type);
 

@@ -39,6 +39,15 @@ SavedPart whole_entry(const StateLayout& layout, size_t entry) {
   return part;
 }
 
+bool whole_in_each(const StateLayout& layout, int64_t processes) {
+  for (size_t entry = 0; entry < layout.entries.size(); ++entry) {
+    for (const auto& [offset, holders] : holders_of(layout, entry, processes)) {
+      if (static_cast<int64_t>(holders.size()) != processes) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes) {
   TESSERA_CHECK(processes >= 1 && layout.devices() % processes == 0, "{} devices of {} processes", layout.devices(), processes);
   std::vector<std::vector<SavedPart>> parts(static_cast<size_t>(processes));

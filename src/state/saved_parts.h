@@ -22,6 +22,9 @@ Placed shard_box(const StateLayout& layout, size_t entry, int64_t device);
 // An entry's parts on the mesh, each once, on the first device that holds it: the whole entry.
 SavedPart whole_entry(const StateLayout& layout, size_t entry);
 
+// Whether the devices of each of `processes`, to which equal runs of the mesh's devices belong, have the whole state.
+bool whole_in_each(const StateLayout& layout, int64_t processes);
+
 // For each of `processes`, to which equal runs of the mesh's devices belong, what it saves, by entry: together everything once.
 // An array is saved whole where one process holds all its parts, else part by part. Where several processes hold a part, the
 // one with the fewest bytes so far saves it, so that all processes come to the same answer and the work is even.

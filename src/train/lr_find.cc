@@ -39,7 +39,7 @@ class RateFinder {
       return compiler.start(std::move(program), options.device.cache, std::move(arguments));
     };
     auto step = start(train_program(*recipe_.model, layout_, *recipe_.optimizer, program_options), layout_.entries.size(),
-                      recipe_.rows());
+                      recipe_.program_rows());
     auto init = start(init_program(recipe_.specs, layout_), 0, 0);
     load_weights();
     state_.take_teacher(recipe_);

@@ -84,7 +84,7 @@ struct Programs {
 Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, bool draws, bool named) {
   const recipe::Recipe& recipe = run.recipe;
   const ProgramOptions options = train_options(recipe, host::register_kernels(*run.client));
-  const TensorType images = image_batch(*recipe.model, recipe.rows());
+  const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   Programs programs;
   programs.step = compiler.start(train_program(*recipe.model, run.layout, *recipe.optimizer, options),
                                  named ? pjrt::ExecutableCache("") : run.cache,
@@ -110,7 +110,7 @@ std::optional<ReadyProgram> await_step_program(Run& run, std::future<Compiled>& 
 std::optional<DeviceBatch> await_batch(Run& run, LoopInput& input, Saver& saver) {
   while (!run.stop.requested()) {
     if (auto batch = input.next(nullptr)) return batch;
-    if (run.control.save_wanted()) saver.save_unless_saved();
+    if (!run.saves_jointly && run.control.save_wanted()) saver.save_unless_saved();
   }
   return std::nullopt;
 }
@@ -155,7 +155,7 @@ void record_failure(Run& run, const std::exception_ptr& failure) {
     std::rethrow_exception(failure);
   } catch (const Error& known) {
     if (!pjrt::is_out_of_memory(known)) throw;
-    const TensorType images = image_batch(*run.recipe.model, run.recipe.rows());
+    const TensorType images = image_batch(*run.recipe.model, run.recipe.program_rows());
     throw out_of_memory("running the training step", known.message(),
                         arguments_of(run.layout, run.layout.entries.size(), images));
   }
@@ -237,8 +237,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
       const int64_t at = run.progress.step;
       const bool last = at >= run.last_step();
       const bool all_read = last || run.stop.requested() || evaluators.due(at) || run.recipe.saves_at(at);  // of the processes
-      if (all_read || run.control.save_wanted()) {
-        after.read_metrics(current, /*alone=*/!all_read);
+      if (all_read || run.save_wanted()) {
+        after.read_metrics(current, /*alone=*/!all_read && !run.saves_jointly);
         if (!after.finish() || last || run.at_end()) break;
       } else {
         before = std::move(current);

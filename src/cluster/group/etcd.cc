@@ -187,6 +187,12 @@ class EtcdMembers final : public Members {
     return *value;
   }
 
+  std::optional<std::string> find(const std::string& key) override {
+    std::optional<std::string> value;
+    guarded([&] { value = etcd_.get(root_ + "values/" + key); });
+    return value;
+  }
+
   void barrier(const std::string& name, milliseconds patience) override {
     guarded([&] {
       wait_for_all(root_ + "barriers/" + name + "/", patience,

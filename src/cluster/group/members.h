@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,8 @@ class Members {
   virtual void put(const std::string& key, const std::string& value) = 0;
   // Waits until somebody has put it. A transient_error() after `patience`.
   virtual std::string get(const std::string& key, std::chrono::milliseconds patience) = 0;
+  // Nothing where nobody has put it.
+  virtual std::optional<std::string> find(const std::string& key) = 0;
   // Returns when all are in the barrier of that name, which is used once. A transient_error() after `patience` names those who
   // are not.
   virtual void barrier(const std::string& name, std::chrono::milliseconds patience) = 0;

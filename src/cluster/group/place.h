@@ -14,6 +14,8 @@ struct Place {
   std::string coordinator;  // of etcd, as host:port; empty where there is one process
   std::string run;          // tells runs of one coordinator apart, and starts of one run
   std::string key = {};     // of TLS with the coordinator (cluster/group/run_key.h); empty: plain
+  // Among the processes that mpirun or srun started on this host; one of one where they don't say.
+  int64_t local_id = 0, local_count = 1;
 
   bool several() const { return num_processes > 1; }
   bool leads() const { return process_id == 0; }
@@ -32,6 +34,7 @@ Environment process_environment();
 
 // Ids and counts are looked for in the options, then in what schedulers set: SLURM_PROCID and SLURM_NTASKS (of srun),
 // OMPI_COMM_WORLD_RANK and _SIZE (of mpirun), JOB_COMPLETION_INDEX with TESSERA_NUM_PROCESSES (of Kubernetes' indexed jobs). The
+// Of a host: OMPI_COMM_WORLD_LOCAL_RANK and _LOCAL_SIZE, SLURM_LOCALID and SLURM_NTASKS_PER_NODE. The
 // run is told apart by the options, else by SLURM_JOB_ID with SLURM_STEP_ID and SLURM_RESTART_COUNT, else OMPI_MCA_ess_base_jobid,
 // else "run". A usage Error says what is missing: a count without an id, an id outside the count, no coordinator.
 Place find_place(const PlaceOptions& options, const Environment& environment = process_environment());

@@ -1,6 +1,7 @@
 #include "pjrt/plugin/accelerators.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text/text.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -82,9 +84,25 @@ PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places) 
   return choice;
 }
 
-PlatformChoice choice_of_several(PlatformChoice choice) {
-  if (choice.platform == Platform::kCpu) return choice;
-  return {Platform::kCpu, choice.why + ", and several processes train on CPUs only", std::move(choice.missing)};
+std::vector<std::string> visible_gpus(const std::string& listed, int gpus) {
+  std::vector<std::string> all;
+  if (!listed.empty()) {
+    for (const std::string& gpu : split(listed, ',')) all.emplace_back(trim(gpu));
+  } else {
+    for (int gpu = 0; gpu < gpus; ++gpu) all.push_back(std::to_string(gpu));
+  }
+  return all;
+}
+
+std::string gpus_of_process(const std::vector<std::string>& gpus, int64_t process, int64_t processes) {
+  const auto all = static_cast<int64_t>(gpus.size());
+  if (all == 0 || all % processes != 0) {
+    throw usage_error(
+        fmt::format("{} can't be divided over {} processes of this machine", counted(static_cast<int>(all), "GPU"), processes),
+        "CUDA_VISIBLE_DEVICES", "one process drives all GPUs of a machine; --platform cpu trains on its processors");
+  }
+  const auto first = gpus.begin() + process * (all / processes);
+  return fmt::format("{}", fmt::join(first, first + all / processes, ","));
 }
 
 }  // namespace tessera::pjrt

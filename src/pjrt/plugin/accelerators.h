@@ -1,7 +1,9 @@
 #pragma once
 // What a machine can train on, found without loading a plugin.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pjrt/plugin/plugin.h"
 
@@ -20,7 +22,11 @@ struct PlatformChoice {
 };
 // TPU, then GPU, then CPU: the first that is there and has a plugin.
 PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places);
-// The same of one of several processes, which train on CPUs only.
-PlatformChoice choice_of_several(PlatformChoice choice);
+
+// The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: those that it lists, else 0, 1, … of nvidia_gpus().
+std::vector<std::string> visible_gpus(const std::string& listed, int gpus);
+// Those of one of several processes of a machine, which have equal runs of them: the value of its CUDA_VISIBLE_DEVICES. A usage Error
+// where they can't be divided.
+std::string gpus_of_process(const std::vector<std::string>& gpus, int64_t process, int64_t processes);
 
 }  // namespace tessera::pjrt

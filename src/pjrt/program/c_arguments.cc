@@ -15,6 +15,10 @@ PJRT_NamedValue named_value(const std::string& name, const OptionValue& value) {
   } else if (const auto* real = std::get_if<double>(&value)) {
     out.type = PJRT_NamedValue_kFloat;
     out.float_value = static_cast<float>(*real);
+  } else if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+    out.type = PJRT_NamedValue_kInt64List;
+    out.int64_array_value = list->data();
+    out.value_size = list->size();
   } else {
     const auto& text = std::get<std::string>(value);
     out.type = PJRT_NamedValue_kString;

@@ -43,6 +43,7 @@ std::string build_options(const CompileOptions& options) {
 // OptionOverrideProto
 std::string flag_value(const OptionValue& value) {
   ProtoWriter out;
+  TESSERA_CHECK(!std::holds_alternative<std::vector<int64_t>>(value), "a flag is no list");
   if (const auto* text = std::get_if<std::string>(&value)) out.bytes(1, *text);
   if (const auto* flag = std::get_if<bool>(&value)) out.boolean(2, *flag);
   if (const auto* integer = std::get_if<int64_t>(&value)) out.integer(3, *integer);

@@ -22,11 +22,12 @@ struct Part {
   pjrt::Buffer rows;
 };
 
-Part part_of(const data::Batch& batch) {
+// `first`: of its rows, in the program's.
+Part part_of(const data::Batch& batch, int64_t first) {
   Part part;
   for (int64_t row = 0; row < batch.rows(); ++row) {
     if (batch.mask()[row] == 0) continue;
-    part.places.push_back(row);
+    part.places.push_back(first + row);
     part.samples.push_back(batch.samples()[row]);
     part.labels.push_back(batch.labels()[row]);
     const uint8_t* const own = batch.multi_hot() + row * batch.multi_hot_classes();
@@ -94,7 +95,13 @@ double Scores::at(std::string_view name) const {
 }
 
 pjrt::Buffer EvaluationRunner::execute(size_t set, const FixedArguments& fixed, state::DeviceArrays& arguments) const {
-  return std::move(programs_[set]->executable.execute(fixed.with(arguments))[0][0]);
+  state::DeviceArrays results = programs_[set]->executable.execute(fixed.with(arguments));
+  return std::move(state::own_list(results)[0]);
+}
+
+// A program over all processes gives each of them the rows of all.
+int64_t EvaluationRunner::first_place(const recipe::EvalSet& set) const {
+  return set.joint ? processes_->index() * set.rows() : 0;
 }
 
 std::optional<SetRows> EvaluationRunner::rows_of(size_t set, const FixedArguments& fixed, const Stop& stop) const {
@@ -110,7 +117,7 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, const FixedArgument
     std::optional<data::Batch> rows = loader.next();
     if (!rows) break;
     if (stop && stop()) return std::nullopt;
-    Part part = part_of(*rows);
+    Part part = part_of(*rows, first_place(of));
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->evaluator->inputs(set));
     part.rows = execute(set, fixed, batch.arguments());
     gathering.add(std::move(part));
@@ -136,11 +143,16 @@ std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, const FixedAr
     std::ranges::copy(ids.subspan(static_cast<size_t>(begin * input.length), static_cast<size_t>(count * input.length)),
                       rows.begin());
     Part part;
-    for (int64_t row = 0; row < count; ++row) part.places.push_back(row), part.samples.push_back(begin + row);
+    for (int64_t row = 0; row < count; ++row) {
+      part.places.push_back(first_place(of) + row);
+      part.samples.push_back(begin + row);
+    }
     state::DeviceArrays arguments(static_cast<size_t>(layout_->devices()));
     std::vector<pjrt::Upload> uploads =
         state::send_rows(*client_, layout_->mesh, rows.data(), {DType::kI32, {of.rows(), input.length}});
-    for (size_t d = 0; d < uploads.size(); ++d) arguments[d].push_back(std::move(uploads[d].buffer));
+    for (size_t d = 0; d < uploads.size(); ++d) {
+      if (client_->is_own(d)) arguments[d].push_back(std::move(uploads[d].buffer));
+    }
     part.rows = execute(set, fixed, arguments);
     for (const pjrt::Upload& upload : uploads) upload.done_with_host.await();
     gathering.add(std::move(part));

@@ -72,6 +72,7 @@ class EvaluationRunner {
   using Stop = std::function<bool()>;
   std::optional<SetRows> rows_of(size_t set, const FixedArguments& fixed, const Stop& stop) const;
   std::optional<SetRows> rows_of_texts(size_t set, const FixedArguments& fixed, const Stop& stop) const;
+  int64_t first_place(const recipe::EvalSet& set) const;
   pjrt::Buffer execute(size_t set, const FixedArguments& fixed, state::DeviceArrays& arguments) const;
 
   std::shared_ptr<const pjrt::Client> client_;

@@ -119,7 +119,7 @@ bool AfterStep::finish() {
   if (ends) give_back_large_blocks();  // no step follows: the copies of the state shall not come on top of its temporaries
   if (at_end) {
     saver_.save(/*owed=*/false, write_line);  // no later line would have its time
-  } else if (ends || new_best || run_.control.save_wanted() || run_.recipe.saves_at(progress.step)) {
+  } else if (ends || new_best || run_.save_wanted() || run_.recipe.saves_at(progress.step)) {
     saver_.save(/*owed=*/false);
   }
   return !stopped;

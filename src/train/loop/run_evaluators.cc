@@ -32,7 +32,8 @@ void RunEvaluators::start(Compiler& compiler) {
       Program program = eval_program(*recipe.model, *plan.evaluator, set, run_.layout, eval_options(recipe, of, kernels));
       const std::string text = program.prepare + program.text;
       if (!by_text.contains(text)) {
-        auto arguments = arguments_of(run_.layout, run_.layout.params, image_batch(*recipe.model, of.rows(), of.image_size()));
+        auto arguments =
+            arguments_of(run_.layout, run_.layout.params, image_batch(*recipe.model, of.program_rows(), of.image_size()));
         by_text[text] = compiler.start(std::move(program), run_.cache, std::move(arguments)).share();
       }
       compiled_.back().push_back(by_text[text]);

@@ -28,7 +28,7 @@ monitor::Images images_of(const uint8_t* pixels, int64_t count, const models::In
 
 void RunPictures::start(Compiler& compiler, const ProgramOptions& options) {
   const recipe::Recipe& recipe = run_.recipe;
-  const TensorType images = image_batch(*recipe.model, recipe.rows());
+  const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   if (shows_images() && options.augmentation.values() > 0) {
     Program program = augmented_program(*recipe.model, run_.layout, options, recipe.monitor.images);
     augmented_future_ = compiler.start(std::move(program), run_.cache, arguments_of(run_.layout, 0, images));
@@ -72,7 +72,8 @@ void RunPictures::augment_first_images(DeviceBatch& batch, state::DeviceArrays* 
   state::ArgumentLists arguments = state::argument_lists(rng, 1);
   state::append_arguments(arguments, batch.arguments());
   if (votes) state::append_arguments(arguments, *votes);
-  const std::vector<uint8_t> pixels = program.executable->execute(arguments)[0][0].to_host<uint8_t>();
+  state::DeviceArrays images = program.executable->execute(arguments);
+  const std::vector<uint8_t> pixels = state::own_list(images)[0].to_host<uint8_t>();
   const models::InputShape& input = run_.recipe.model->input();
   const int64_t count = static_cast<int64_t>(pixels.size()) / (input.height * input.width * 3);
   if (run_.processes.leads()) write_first_batch(run_.workdir, image::tiled(pixels.data(), count, input.width, input.height));
@@ -89,8 +90,10 @@ void RunPictures::count_histograms(DeviceBatch& batch, StepState& state, state::
   }
   state::DeviceArrays rows = histograms_->executable->execute(state.arguments(batch, histograms_->numbers, votes));
   // The step begins when all devices are through: only then is its time its own.
-  for (const std::vector<pjrt::Buffer>& of_device : rows) of_device[0].await();
-  counted_ = Counted{step, std::move(rows[0][0])};
+  for (const std::vector<pjrt::Buffer>& of_device : rows) {
+    if (!of_device.empty()) of_device[0].await();
+  }
+  counted_ = Counted{step, std::move(state::own_list(rows)[0])};
 }
 
 void RunPictures::after_step(int64_t step) {

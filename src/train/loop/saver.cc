@@ -1,6 +1,7 @@
 #include "train/loop/saver.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <future>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "train/workdir/best_link.h"
+#include "train/workdir/workdir.h"
 
 namespace tessera::train {
 namespace {
@@ -55,13 +57,37 @@ void Saver::tidy() const {
 
 void Saver::open(const state::DeviceArrays& state) {
   state_ = &state;
-  checkpoints_.emplace(run_.workdir.checkpoints(), rules());
+  if (!run_.saves_jointly) {
+    checkpoints_.emplace(run_.workdir.checkpoints(), rules());
+    return;
+  }
+  writers_ = {.index = run_.processes.index(), .count = run_.processes.count()};
+  writers_.first_pid = std::stoll(run_.processes.from_leader("saves", std::to_string(::getpid())));
+  expect_shared_directory();
+  checkpoints_.emplace(store::join_path(run_.home, "checkpoints"), rules(), store::local_files(), checkpoint::kMaxBytesInFlight,
+                       writers_);
+}
+
+// What the leader has written there.
+void Saver::expect_shared_directory() const {
+  const std::string path = store::join_path(run_.home, kRecipeFile);
+  const auto text = [&] { return store::local_files().info(path) ? store::read_text(store::local_files(), path) : ""; };
+  const std::string seen = text();
+  if (run_.processes.from_leader("recipe file", seen) == seen) return;
+  throw usage_error(fmt::format("process {} does not see the run's directory, where the mesh `{}` has each process write its "
+                                "part of the state",
+                                run_.processes.index(), run_.layout.mesh.text()),
+                    run_.home,
+                    fmt::format("put it on a disk that all hosts see, or copy the state for every process: mesh=\"replica={}, "
+                                "fsdp=-1\"",
+                                run_.processes.count()));
 }
 
 void Saver::save(bool owed, const std::function<void()>& line) {
   // Broken where an exception comes first: then nothing is committed.
   std::promise<void> written;
-  if (run_.processes.leads()) start_save(owed, line ? written.get_future().share() : std::shared_future<void>());
+  if (run_.processes.leads() || run_.saves_jointly)
+    start_save(owed, line ? written.get_future().share() : std::shared_future<void>());
   if (line) line();
   written.set_value();
 }
@@ -71,25 +97,27 @@ void Saver::start_save(bool owed, const std::shared_future<void>& line) {
   state::Progress& progress = run_.progress;
   progress.times = run_.reporter.times();
   const Reporter::Timed timed(run_.reporter, &state::RunTimes::save, "save");
+  run_.save_agreed = false;
   run_.workdir.renew_lock();
   best_.before_save();
   progress.owed = owed;
   progress.seconds = run_.reporter.uptime();
   // The copies are made while save_async runs: the next step takes the memory of these buffers over.
-  checkpoint::Snapshot snapshot = state::state_snapshot(run_.layout, *state_);
+  checkpoint::Snapshot snapshot = state::state_snapshot(run_.layout, *state_, writers_);
   snapshot.step = progress.step;
   snapshot.state_json = state::to_json(progress, run_.description);
   snapshot.run = run_.name;
   snapshot.best = best_.steps();
+  snapshot.ended = [asked = run_.control.take(), step = progress.step](const std::string& failure) {
+    for (const RunControl::Saved& saved : asked) saved({step, place_of(step), failure});
+  };
+  if (!run_.processes.leads()) return checkpoints_->save_async(std::move(snapshot));
   snapshot.before_commit = [&run = run_, line] {
     expect_written(line);
     run.workdir.expect_in_place();
     run.reporter.writer().flush();
   };
   snapshot.after_commit = [&run = run_, best = first_of(snapshot.best)] { link_best(run.workdir.path(), best); };
-  snapshot.ended = [asked = run_.control.take(), step = progress.step](const std::string& failure) {
-    for (const RunControl::Saved& saved : asked) saved({step, place_of(step), failure});
-  };
   checkpoints_->save_async(std::move(snapshot));
 }
 

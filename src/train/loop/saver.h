@@ -1,6 +1,6 @@
 #pragma once
 // Saves the checkpoints of a run, removes those that don't stay, and answers whoever asked for one. Of several processes the leader
-// alone saves.
+// alone saves, unless the state is split over them (Run::saves_jointly).
 
 #include <cstdint>
 #include <functional>
@@ -43,10 +43,12 @@ class Saver {
   std::optional<int64_t> to_go_on_from();
 
  private:
+  void expect_shared_directory() const;
   void start_save(bool owed, const std::shared_future<void>& line);
   checkpoint::KeepRules rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }
 
   Run& run_;
+  checkpoint::Writers writers_;
   std::optional<checkpoint::CheckpointManager> checkpoints_;
   BestCheckpointKeeper best_;
   const state::DeviceArrays* state_ = nullptr;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,7 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   }
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
   if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
+  if (run_.saves_jointly) open_leaders_checkpoint();
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
   const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
   if (state.empty()) {
@@ -58,6 +60,16 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
     run_.progress = state::parse_progress(state, checkpoint_ ? checkpoint_->path : run_.home);
     resumed_ = true;
   }
+}
+
+// Each process reads what its devices hold.
+void StartingPoint::open_leaders_checkpoint() {
+  namespace fs = std::filesystem;
+  const std::string path =
+      run_.processes.from_leader("checkpoint", checkpoint_ ? fs::absolute(checkpoint_->path).string() : "");
+  if (path.empty() || run_.processes.leads()) return;
+  checkpoint_ = checkpoint::load(path);
+  state::check_arrays(run_.layout, checkpoint_->arrays, path);
 }
 
 // Of another run: where it stands in its schedule. Its scores and times are its own.
@@ -154,6 +166,7 @@ void StartingPoint::put_checkpoint(StepState& state) {
   state.read([&](size_t i, const Placed& box, std::byte* out) {
     const state::StateEntry& entry = run_.layout.entries[i];
     if (checkpoint_) state::read_entry(entry, checkpoint_->arrays, box, out);
+    if (run_.saves_jointly) return;
     run_.processes.copy_from_leader({out, static_cast<size_t>(byte_count({entry.type.dtype, box.dims}))});
   });
   if (checkpoint_) checkpoint_->check();

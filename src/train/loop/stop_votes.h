@@ -1,11 +1,11 @@
 #pragma once
-// How several processes agree after which step they end: each says what it is asked for as an argument of every step, and the
+// How several processes agree after which step they end or, where all of them write a checkpoint, save: each says what it is asked for as an argument of every step, and the
 // step's last measurements are the sums over all of them (train/step/step.h).
 
+#include <array>
 #include <optional>
 #include <vector>
 
-#include "base/error.h"
 #include "state/device_arrays.h"
 #include "train/run/run.h"
 #include "train/step/step.h"
@@ -16,7 +16,8 @@ class StopVotes {
  public:
   explicit StopVotes(Run& run) : run_(run) {}
 
-  // This process's number and votes, on each device; null where it trains alone.
+  // The votes of this process on each device, behind its number where every process has a program of its own; null where it trains
+  // alone.
   state::DeviceArrays* arguments();
   // `sums` [kVotes] of a step. All processes read them of the same step, while they work on the same next one, after which they
   // end; or all before the next one.
@@ -27,8 +28,11 @@ class StopVotes {
 
  private:
   Run& run_;
+  using Votes = std::array<float, kVotes>;
+  Votes own() const;
+
   std::optional<std::vector<float>> kept_;
-  Exit voted_ = Exit::kDone;
+  Votes voted_{};
   state::DeviceArrays votes_;
 };
 

@@ -22,11 +22,17 @@ struct DeviceOptions {
   // have, and use all of it when not given.
   std::optional<int64_t> devices;
   pjrt::ExecutableCache cache = pjrt::ExecutableCache::standard();
+
+  // Whether one mesh spans the devices of several processes. The CPU plugin has no collectives between processes, so that there each
+  // has a mesh of its own, and our calls add up.
+  bool spans_processes() const { return platform != pjrt::Platform::kCpu; }
 };
 
-// Throws a usage Error when the machine has fewer devices than asked for.
-std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options);
-// The number that a run uses: the one asked for, or all of the client's.
+// Throws a usage Error when the machine has fewer devices than asked for. `group`: of processes whose devices one client spans, each
+// with all that it sees. On GPUs JAX's variables of memory hold, as XLA_CLIENT_MEM_FRACTION and the older
+// XLA_PYTHON_CLIENT_MEM_FRACTION: MEM_FRACTION, PREALLOCATE, ALLOCATOR.
+std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group = {});
+// The number that a run uses: the one asked for, or all of the client's, also those of other processes.
 int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);
 
 }  // namespace tessera::train

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,6 +44,21 @@ void end_without(const std::string& who, Exit exit) {
                        goes_on ? ", and the run goes on from its last checkpoint when it is started again" : ""));
   ::_exit(static_cast<int>(exit));
 }
+
+// What the plugins of the processes tell each other.
+class PluginValues final : public pjrt::KeyValues {
+ public:
+  explicit PluginValues(std::shared_ptr<group::Members> members) : members_(std::move(members)) {}
+
+  void put(const std::string& key, const std::string& value) override { members_->put("plugin/" + key, value); }
+  std::string get(const std::string& key, std::chrono::milliseconds patience) override {
+    return members_->get("plugin/" + key, patience);
+  }
+  std::optional<std::string> find(const std::string& key) override { return members_->find("plugin/" + key); }
+
+ private:
+  const std::shared_ptr<group::Members> members_;
+};
 
 }  // namespace
 
@@ -123,6 +139,11 @@ void Processes::compare_clocks() {
                     "there",
                     process, std::abs(static_cast<double>(ahead)) / 1000, ahead > 0 ? "ahead of" : "behind"));
   }
+}
+
+pjrt::ClientGroup Processes::client_group() const {
+  if (!several()) return {};
+  return {index(), count(), std::make_shared<PluginValues>(members_), place_.local_id, place_.local_count};
 }
 
 void Processes::connect() {

@@ -18,6 +18,7 @@
 #include "cluster/group/exchange.h"
 #include "cluster/group/members.h"
 #include "cluster/group/place.h"
+#include "pjrt/client.h"
 
 namespace tessera::train {
 
@@ -50,6 +51,8 @@ class Processes {
   void expect_same(const std::string& what, const std::string& value, const Explain& explain = lines_that_differ);
   // A note of the leader's where the clock of another machine is wrong by more than the time in which they can be compared.
   void compare_clocks();
+  // For a client over all of them, of a plugin that has collectives between processes. What it tells the others is kept apart.
+  pjrt::ClientGroup client_group() const;
   // Connects them, for gather() and for programs that sum over processes (host/processes.h).
   void connect();
   // What the leader has in `bytes`, into those of all. After connect(), as gather().

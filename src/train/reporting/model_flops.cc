@@ -5,7 +5,7 @@
 namespace tessera::train {
 
 double model_flops(const recipe::Recipe& recipe) {
-  return 3 * models::cost(*recipe.model).flops * static_cast<double>(recipe.rows());
+  return 3 * models::cost(*recipe.model).flops * static_cast<double>(recipe.batch * recipe.data.pp().views());
 }
 
 }  // namespace tessera::train

@@ -303,8 +303,9 @@ void Reporter::add_memory(std::vector<monitor::Metric>& out) {
   add_traffic(out);
   add_processors(out);
   if (!client_) return;
-  for (size_t device = 0; device < std::min(kMostDevices, client_->devices().size()); ++device) {
-    const auto memory = client_->memory(device);
+  const std::vector<size_t>& own = client_->own_devices();
+  for (size_t device = 0; device < std::min(kMostDevices, own.size()); ++device) {
+    const auto memory = client_->memory(own[device]);
     if (!memory) continue;
     const std::string prefix = fmt::format("y/devmem/dev{}/", device);
     out.push_back({prefix + "bytes_in_use", memory->in_use});

@@ -10,6 +10,7 @@
 #include "checkpoint/commit.h"
 #include "recipe/run_identity.h"
 #include "state/model_source.h"
+#include "state/saved_parts.h"
 #include "state/weight_file.h"
 #include "train/run/default_workdir.h"
 #include "train/run/early_stop.h"
@@ -44,6 +45,12 @@ void expect_beginning(const recipe::Recipe& recipe) {
   if (recipe.model_init) state::expect_weights(state::parse_weight_path(recipe.model_init->from).path, "model_init.from");
 }
 
+// Beside the rest of the start; not where the processes must have met before.
+std::future<std::shared_ptr<pjrt::Client>> start_client(const TrainOptions& options) {
+  if (options.place.several() && options.device.spans_processes()) return {};
+  return std::async(std::launch::async, [device = options.device] { return open_client(device); });
+}
+
 int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
   if (text.empty()) return 0;
   const config::Duration until = config::parse_duration(text, "--until");
@@ -56,11 +63,12 @@ int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
 }  // namespace
 
 Run::Run(config::Section section, const TrainOptions& options)
-    : opening(std::async(std::launch::async, [device = options.device] { return open_client(device); })),
+    : opening(start_client(options)),
       cache(options.device.cache),
       processes(options.place, options.meeting, options.membership),
       recipe(read_recipe(std::move(section), options.device)),
       layout(recipe::recipe_layout(recipe)),
+      saves_jointly(splits_state()),
       home(choose_home(options)),
       workdir(own_directory ? own_directory->path() + "/run" : home, recipe.text),
       description(describe(recipe)),
@@ -68,7 +76,7 @@ Run::Run(config::Section section, const TrainOptions& options)
       until(read_until(options.until, recipe)),
       from_step(options.from_step),
       record(workdir, options.command, options.version),
-      reporter(recipe, workdir.path(), recipe.mesh.devices() * processes.count(), options.command, options.version),
+      reporter(recipe, workdir.path(), recipe.devices(), options.command, options.version),
       profiles(workdir.path(), recipe.profile),
       control(stop, &profiles) {
   agree(options);
@@ -79,17 +87,15 @@ Run::Run(config::Section section, const TrainOptions& options)
 // The CPU plugin makes as many devices as it is asked for, so that the recipe need not wait for it.
 int64_t Run::device_count(const DeviceOptions& device) {
   if (device.platform == pjrt::Platform::kCpu) return device.devices.value_or(1);
-  client = opening.get();
+  client = opening.valid() ? opening.get() : open_client(device, processes.client_group());
   return devices_of(device, *client);
 }
 
 recipe::Recipe Run::read_recipe(config::Section section, const DeviceOptions& device) {
-  if (processes.several() && device.platform != pjrt::Platform::kCpu) {
-    throw usage_error(fmt::format("{} processes train on CPUs only", processes.count()), {},
-                      "leave out --platform, or start one process with several devices");
-  }
+  processes.expect_same("the platform", std::string(pjrt::platform_name(device.platform)));
   const int64_t devices = device_count(device);
-  recipe::Recipe read = recipe::read_recipe(std::move(section), devices, processes.count());
+  const recipe::ProcessGroup group{processes.count(), processes.several() && device.spans_processes()};
+  recipe::Recipe read = recipe::read_recipe(std::move(section), devices, group);
   has_sinks = !read.monitor.sinks.empty();
   if (!processes.leads()) read.monitor.sinks.clear();
   return read;
@@ -108,6 +114,8 @@ std::string Run::choose_home(const TrainOptions& options) {
   if (options.on_workdir) options.on_workdir(path);
   return path;
 }
+
+bool Run::splits_state() const { return recipe.joint && !state::whole_in_each(layout, processes.count()); }
 
 void Run::agree(const TrainOptions& options) {
   processes.expect_same("the program", options.version);

@@ -42,6 +42,8 @@ struct Run {
   bool at_pause() const { return !progress.owed && until > 0 && progress.step >= until; }
   // The last step of this start, unless something ends it before.
   int64_t last_step() const { return until > 0 ? std::min(until, recipe.total) : recipe.total; }
+  // Whether a checkpoint was asked for, of this process or, where all save, of any: then all know of it alike.
+  bool save_wanted() const { return saves_jointly ? save_agreed : control.save_wanted(); }
   // Why early_stop ended the run before its last step; nothing where it did not.
   std::optional<std::string> ended_early() const;
 
@@ -57,6 +59,7 @@ struct Run {
   bool has_sinks = false;  // of the leader: what is computed for them is computed by all
   recipe::Recipe recipe;   // of a process that does not lead: without sinks
   const state::StateLayout layout;
+  const bool saves_jointly;  // no process has all of the state: each writes its part of a checkpoint, and all read it
   std::optional<TemporaryDirectory> own_directory;  // of a process that does not lead, for what it does not keep
   const std::string home;                           // the run's directory, which the leader chooses
   Workdir workdir;                                  // that directory; of a process that does not lead, its own
@@ -68,12 +71,14 @@ struct Run {
   Reporter reporter;
   Profiles profiles;
   RunControl control;
+  bool save_agreed = false;  // by the votes of a step (train/loop/stop_votes.h), until it is saved
   state::Progress progress;  // `metrics` are those of `progress.step`, once they are read
 
  private:
   recipe::Recipe read_recipe(config::Section section, const DeviceOptions& device);
   int64_t device_count(const DeviceOptions& device);
   std::string choose_home(const TrainOptions& options);
+  bool splits_state() const;
   void agree(const TrainOptions& options);
   void open_log(monitor::LogFile& log) const;
 };

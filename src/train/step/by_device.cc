@@ -54,7 +54,8 @@ StepGradient gradient_of_rows(const models::Model& model, const state::StateLayo
   out.batch =
       batch_gradient({model, layout, optimizer, options, inputs.params, inputs.teacher, inputs.processes}, rows, inputs.key);
   const ir::NameScope named("metrics");
-  if (inputs.votes) out.votes = ir::sum_over_processes(inputs.processes, inputs.votes);
+  if (inputs.votes)
+    out.votes = options.joint ? ir::sum(inputs.votes, {0}) : ir::sum_over_processes(inputs.processes, inputs.votes);
   return out;
 }
 

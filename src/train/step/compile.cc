@@ -35,6 +35,9 @@ pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& progr
   pjrt::CompileOptions options;
   options.donated = program.donated;
   options.num_partitions = program.devices;
+  if (client.group().several()) {
+    for (const pjrt::Device& device : client.devices()) options.device_ids.push_back(device.id);
+  }
   options.optimization_level = program.optimization_level;
   if (program.once && client.platform_name() == "cpu") {
     // What runs once need not be quick: compiled without optimization, and by XLA's older code generator, which is itself
@@ -103,6 +106,7 @@ std::future<Compiled> Compiler::start(Program program, pjrt::ExecutableCache cac
 state::DeviceArrays place_numbers(const std::vector<float>& numbers, const pjrt::Client& client, const mesh::Mesh& mesh) {
   state::DeviceArrays arrays(static_cast<size_t>(mesh.devices()));
   for (size_t d = 0; d < arrays.size(); ++d) {
+    if (!client.is_own(d)) continue;
     for (const float number : numbers) arrays[d].push_back(client.to_device(&number, {DType::kF32, {}}, d));
   }
   return arrays;

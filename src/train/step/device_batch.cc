@@ -25,6 +25,7 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
   const auto send = [&](const char* name, const void* data, const TensorType& type) {
     std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, data, type);
     for (size_t device = 0; device < uploads.size(); ++device) {
+      if (!client.is_own(device)) continue;
       uploads[device].buffer.set_name(name);
       arguments_[device].push_back(std::move(uploads[device].buffer));
       uploads_.push_back(std::move(uploads[device].done_with_host));

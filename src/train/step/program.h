@@ -20,8 +20,9 @@
 namespace tessera::train {
 
 struct ProgramOptions {
-  int64_t batch = 1;              // rows of this process
+  int64_t batch = 1;              // rows of the program: of this process, or of all where one mesh spans them
   int64_t processes = 1;          // training: that share a batch, each with a program over its rows (ir/processes.h)
+  bool joint = false;             // training: the layout's mesh spans several processes
   int64_t devices_that_meet = 1;  // of them, virtual devices of this process (train/step/by_device.h)
   Dims image_size;                // rows and columns of the images; empty: the model's
   data::PixelScale pixels;        // bytes -> numbers: what the pp chain leaves to the device

@@ -15,8 +15,9 @@ ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels&
 
 ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
-  options.batch = recipe.rows();
-  options.processes = recipe.processes;
+  options.batch = recipe.program_rows();
+  options.processes = recipe.joint ? 1 : recipe.processes;
+  options.joint = recipe.joint;
   options.pixels = recipe.data.pp().pixel_scale();
   options.objective = recipe.objective;
   options.augmentation = augmentation_of(recipe.data.pp(), recipe.data.mixup);
@@ -29,7 +30,7 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
 
 ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
-  options.batch = set.rows();
+  options.batch = set.program_rows();
   options.image_size = set.image_size();
   options.pixels = set.pixels();
   return options;

@@ -134,12 +134,24 @@ struct TrainArguments {
   Value votes;  // null where there is one process
 };
 
-// The last arguments of a program that several processes run together.
-void add_processes(const ProgramOptions& options, ir::Processes& processes, Value& votes) {
+// The last arguments of a program that several processes run together, before its numbers.
+void add_processes(const state::StateLayout& layout, const ProgramOptions& options, ir::Processes& processes, Value& votes) {
   processes.count = options.processes;
+  if (options.joint) votes = ir::current_graph().add_parameter({DType::kF32, {layout.devices(), kVotes}}, "votes");
   if (!processes.several()) return;
   processes.index = ir::current_graph().add_parameter({DType::kI32, {}}, "process");
   votes = ir::current_graph().add_parameter({DType::kF32, {kVotes}}, "votes");
+}
+
+// And how those lie on the mesh.
+void add_specs_of_processes(const state::StateLayout& layout, const ProgramOptions& options,
+                            std::vector<mesh::PartitionSpec>& specs) {
+  if (options.joint) {
+    mesh::AxisNames all;
+    for (const mesh::Axis& axis : layout.mesh.axes) all.push_back(axis.name);
+    specs.push_back({{all}});
+  }
+  if (options.processes > 1) specs.resize(specs.size() + 2);
 }
 
 TrainArguments add_train_arguments(const models::Model& model, const state::StateLayout& layout,
@@ -151,7 +163,7 @@ TrainArguments add_train_arguments(const models::Model& model, const state::Stat
   out.batch = add_batch(model, options.objective->inputs(), options.batch, options.image_size);
   if (const int64_t values = options.augmentation.values())
     out.augment = graph.add_parameter({DType::kF32, {options.batch, values}}, "augment");
-  add_processes(options, out.processes, out.votes);
+  add_processes(layout, options, out.processes, out.votes);
   return out;
 }
 
@@ -163,8 +175,8 @@ std::vector<mesh::PartitionSpec> specs_of(const TrainArguments& arguments, const
     const std::vector<mesh::PartitionSpec> teacher = options.teacher->layout.specs(arguments.teacher.size());
     specs.insert(specs.begin() + static_cast<ptrdiff_t>(state), teacher.begin(), teacher.end());
   }
-  // Whole on every device: the process's number and votes, and numbers.
-  specs.resize(specs.size() + (arguments.votes ? 2 : 0) + numbers);
+  add_specs_of_processes(layout, options, specs);
+  specs.resize(specs.size() + numbers);
   return specs;
 }
 
@@ -306,7 +318,7 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   const Value augment = graph.add_parameter({DType::kF32, {options.batch, options.augmentation.values()}}, "augment");
   ir::Processes processes;
   Value votes;
-  add_processes(options, processes, votes);
+  add_processes(layout, options, processes, votes);
   const TrainRows rows = mix_rows(options.augmentation, std::move(batch), augment, processes);
   Value pixels = rows.batch.images;
   if (rows.boxes) {
@@ -330,7 +342,7 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   ir::EmitOptions emit{.name = "augmented"};
   std::vector<mesh::PartitionSpec> specs = with_batch(layout, 0, batch_inputs(inputs) + 1);
   specs.insert(specs.begin(), mesh::PartitionSpec{});
-  if (votes) specs.resize(specs.size() + 2);
+  add_specs_of_processes(layout, options, specs);
   spread(emit, layout, std::move(specs), {{}});
   ProgramOptions calls;
   calls.kernels = processes.several() ? options.kernels : host::Kernels{};

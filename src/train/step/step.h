@@ -33,7 +33,8 @@ Program init_program(const std::vector<nn::ParamSpec>& specs, const state::State
 inline constexpr const char* kTrainStep = "train_step";
 
 // (state…, the teacher's params…, images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values] where the
-// augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes]; the optimizer's numbers, each f32)
+// augmentation has values; of several processes this one's number i32 and its votes f32 [kVotes], or, where the mesh spans them, the
+// votes of each device's process f32 [devices, kVotes]; the optimizer's numbers, each f32)
 // -> (state…, metrics f32 [metric_names], then the votes' sums). Each state argument is donated to the result of its place.
 // training_loss is the mean over the batch (the weighted one where the objective weighs examples) before the update (label
 // smoothing included), l2_grads the global norm before clipping, l2_params after the update, l2_updates of the difference. With a
@@ -42,7 +43,7 @@ inline constexpr const char* kTrainStep = "train_step";
 Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                       const ProgramOptions& options);
 
-// (rng u32[2], images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values], the process's number and votes) -> u8 [images, H, W, 3]: the first
+// (rng u32[2], images u8 [B, H, W, 3], the objective's inputs, augment f32 [B, values], the process's number and votes as above) -> u8 [images, H, W, 3]: the first
 // images of the run's first batch as the model sees them, mixed and erased, but not normalised. Where the device does either.
 Program augmented_program(const models::Model& model, const state::StateLayout& layout, const ProgramOptions& options,
                           int64_t images);
@@ -61,7 +62,7 @@ Program predict_program(const models::Model& model, const state::StateLayout& la
 
 // The processes of a run agree on what they do after a step: each says what it is asked for, and the last kVotes measurements of
 // the step are the sums over all of them.
-enum Vote : size_t { kVoteStop, kVoteInterrupt, kVotes };
+enum Vote : size_t { kVoteStop, kVoteInterrupt, kVoteSave, kVotes };
 
 // The key of a run's seed.
 std::array<uint32_t, 2> seed_key(uint64_t seed);

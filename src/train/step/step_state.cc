@@ -50,8 +50,10 @@ pjrt::Buffer StepState::step(const pjrt::Executable& train_program, const state:
 
 // The last result of each device is what was measured, and is the same on all.
 pjrt::Buffer StepState::replace(state::DeviceArrays results) {
-  pjrt::Buffer measured = std::move(results[0].back());
-  for (std::vector<pjrt::Buffer>& list : results) list.pop_back();
+  pjrt::Buffer measured = std::move(state::own_list(results).back());
+  for (std::vector<pjrt::Buffer>& list : results) {
+    if (!list.empty()) list.pop_back();
+  }
   arrays_ = std::move(results);
   state::name_entries(layout_, arrays_);
   return measured;

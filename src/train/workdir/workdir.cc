@@ -22,7 +22,6 @@
 namespace tessera::train {
 namespace {
 
-constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kLog = "log.txt";
 constexpr const char* kNames = "data_names.txt";
@@ -43,15 +42,15 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
   if (!info) files_.make_directories(path_);
   held_ = files_.open_directory(path_);
   refuse_links();
-  known_ = files_.info(store::join_path(path_, kRecipe)).has_value();
+  known_ = files_.info(store::join_path(path_, kRecipeFile)).has_value();
   const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
   if (!known_ && !restored) refuse_foreign();
   lock_ = std::make_unique<store::DirectoryLock>(path_);
   remove_leftovers();
   if (restored) {
-    store::write_atomic(files_, store::join_path(path_, kRecipe), *restored);
+    store::write_atomic(files_, store::join_path(path_, kRecipeFile), *restored);
     known_ = true;
-    log_note(fmt::format("`{}` was missing and is restored from the newest checkpoint", store::join_path(path_, kRecipe)));
+    log_note(fmt::format("`{}` was missing and is restored from the newest checkpoint", store::join_path(path_, kRecipeFile)));
   }
   if (known_ && started()) compare();
 }
@@ -95,7 +94,7 @@ void Workdir::refuse_foreign() const {
   std::vector<std::string> others;
   for (const store::FileInfo& file : files_.list(path_)) {
     const bool own = file.name == ".lock" || file.name == kSaved || file.name == kLog ||
-                     file.name.find(kRecipe) != std::string::npos || file.name.starts_with("crash-");
+                     file.name.find(kRecipeFile) != std::string::npos || file.name.starts_with("crash-");
     if (!own) others.push_back(file.name);
   }
   if (others.empty()) return;
@@ -121,7 +120,7 @@ bool Workdir::started() const {
 void Workdir::compare() {
   std::vector<config::Difference> refused;
   for (config::Difference& change :
-       recipe::changed_keys(store::read_small_file(files_, store::join_path(path_, kRecipe)), recipe_)) {
+       recipe::changed_keys(store::read_small_file(files_, store::join_path(path_, kRecipeFile)), recipe_)) {
     (recipe::key_may_change(change.key) ? changes_ : refused).push_back(std::move(change));
   }
   if (refused.empty()) return;
@@ -130,7 +129,8 @@ void Workdir::compare() {
     text +=
         fmt::format("\n  {} = {}   there: {}", change.key, recipe::shown_value(change.right), recipe::shown_value(change.left));
   }
-  throw usage_error(text, store::join_path(path_, kRecipe), "name another --workdir, or go back to the values that are there");
+  throw usage_error(text, store::join_path(path_, kRecipeFile),
+                    "name another --workdir, or go back to the values that are there");
 }
 
 std::string Workdir::log() const { return store::join_path(path_, kLog); }
@@ -231,7 +231,7 @@ void Workdir::write_data_names(const std::string& names) const {
 }
 
 void Workdir::write_recipe() {
-  store::write_atomic(files_, store::join_path(path_, kRecipe), recipe_);
+  store::write_atomic(files_, store::join_path(path_, kRecipeFile), recipe_);
   known_ = true;
 }
 
@@ -239,7 +239,7 @@ std::string find_recipe(const std::string& path, store::FileSystem& files) {
   std::string place = path;
   while (place.size() > 1 && place.back() == '/') place.pop_back();
   for (int level = 0; level < 3; ++level) {
-    const std::string file = store::join_path(place, kRecipe);
+    const std::string file = store::join_path(place, kRecipeFile);
     if (files.info(file)) return store::read_small_file(files, file);
     place = store::parent_path(place);
   }

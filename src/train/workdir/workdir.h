@@ -14,6 +14,8 @@
 
 namespace tessera::train {
 
+inline constexpr const char* kRecipeFile = "recipe.toml";  // the resolved recipe
+
 // Opens a workdir for a resolved recipe, holding its lock.
 //
 // A `recipe.toml` that is missing is restored from the newest checkpoint, which has it too.
