@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/system/environment.h"
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cluster/group/run_key.h"
@@ -19,6 +20,7 @@
 #include "cluster/launch/launcher.h"
 #include "mesh/mesh.h"
 #include "mesh/partition.h"
+#include "pjrt/plugin/accelerators.h"
 #include "pjrt/plugin/plugin.h"
 #include "recipe/recipe.h"
 #include "store/url.h"
@@ -197,10 +199,32 @@ class Launch final : public Command {
     if (devices > 1 && !common.device.devices)
       log_note(fmt::format("the mesh is for {} devices: whether the host has them is not checked", devices));
     try {
-      recipe::read_recipe(std::move(recipe), devices, processes);
+      recipe::read_recipe(std::move(recipe), devices, {.count = processes});
     } catch (const Error& mistake) {
       if (mistake.code() == Exit::kUsage) throw;
       log_note(fmt::format("the recipe is checked only as far as its data are here: {}", mistake.message()));
+    }
+  }
+
+  // Of this machine: each process has its GPUs, and TPU chips are one process's.
+  void share_devices(const CommonFlags& common) {
+    const int64_t count = launch::process_count(request_, launch::kLocal);
+    if (count == 1) return;
+    pjrt::Platform platform = common.device.platform;
+    if (common.automatic)
+      platform = pjrt::choose_platform(pjrt::tpu_chips(), pjrt::nvidia_gpus(), pjrt::plugin_places()).platform;
+    if (platform == pjrt::Platform::kCpu) return;
+    try {
+      if (platform == pjrt::Platform::kTpu)
+        throw usage_error("one process drives all TPU chips of a machine", {}, "`tessera train` without launch does that");
+      const std::vector<std::string> gpus =
+          pjrt::visible_gpus(environment_variable("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
+      for (int64_t process = 0; process < count; ++process)
+        request_.gpus.push_back(pjrt::gpus_of_process(gpus, process, count));
+    } catch (const Error& error) {
+      if (!common.automatic) throw;
+      log_note(fmt::format("{}: they train on its processors", error.message()));
+      request_.environment.push_back({"TESSERA_PLATFORM", "cpu"});
     }
   }
 
@@ -216,10 +240,13 @@ class Launch final : public Command {
     const RecipeWords recipe = recipe_words(flags.parse(request_.command, position), "train");
     if (!common.automatic && common.device.platform != pjrt::Platform::kCpu)
       request_.accelerator = pjrt::platform_name(common.device.platform);
+    if (launcher.name == launch::kLocal.name) share_devices(common);
     if (dry_run_) check_recipe(launcher, recipe, common);
     if (!launcher.copies) return;
     request_.recipe = recipe.path;
     request_.batch = common_batch(load_recipe(recipe), common);
+    // A CUDA plugin is of no use without NVIDIA's libraries, 4 GB of them: the hosts have both.
+    if (common.device.platform == pjrt::Platform::kCuda) return;
     request_.plugin = pjrt::find_plugin(common.device.platform, common.device.plugin);
     drop_flag(request_.command, "--plugin");
   }

@@ -247,12 +247,10 @@ Plan plan(const Request& request) {
   } else if (has_key(request)) {
     plan.notes = {fmt::format("{} is what --coordinator-key names", kKey)};
   }
-  note_refused(request, pods_of(request, slice_of(request)), plan);
   return plan;
 }
 
 Exit run(const Request& request) {
-  refuse_accelerators(request, pods_of(request, slice_of(request)));
   std::string key = request.coordinator.key;
   if (key.empty() && has_key(request)) key = group::new_run_key();
   return submit(plan_with(request, key));

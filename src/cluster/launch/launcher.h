@@ -26,6 +26,7 @@ struct Request {
   Coordinator coordinator;            // an etcd that runs; without an address: one of this launch's own
   std::vector<Variable> environment;  // beside what tells each process its place
   std::string accelerator;            // what --platform of train names, where it is no CPU: "tpu"
+  std::vector<std::string> gpus;      // of local: CUDA_VISIBLE_DEVICES of each process; empty: they use none
 
   // Of launchers that copy what they run (Launcher::copies).
   std::string recipe;     // the word of the command that names it
@@ -59,11 +60,6 @@ const std::vector<const Launcher*>& launchers();
 
 // Of "local:4": the launcher; `where` becomes "4". A usage Error names those there are.
 const Launcher& find_launcher(const std::string& place, std::string& where);
-
-// What train refuses of `processes` on TPUs and GPUs. For a plan: says so in its first note.
-void note_refused(const Request& request, int64_t processes, Plan& plan);
-// Before anything is started: throws it as a usage Error.
-void refuse_accelerators(const Request& request, int64_t processes);
 
 // A command that shows how `launcher` is used.
 std::string example_of(const Launcher& launcher);

@@ -41,29 +41,6 @@ const Launcher& find_launcher(const std::string& place, std::string& where) {
                     nearest ? fmt::format("did you mean `{}`? Places: {}", *nearest, known) : "places: " + known);
 }
 
-namespace {
-
-bool several_on_accelerators(const Request& request, int64_t processes) {
-  return processes > 1 && !request.accelerator.empty();
-}
-constexpr const char* kWhatWorks =
-    "leave out --platform, or start one process with several devices: `tessera train` on one host drives all of its chips";
-
-}  // namespace
-
-void note_refused(const Request& request, int64_t processes, Plan& plan) {
-  if (!several_on_accelerators(request, processes)) return;
-  plan.notes.insert(plan.notes.begin(), {fmt::format("REFUSED today: {} processes train on CPUs only, and --platform is {}",
-                                                     processes, request.accelerator),
-                                         fmt::format("  {}", kWhatWorks)});
-}
-
-void refuse_accelerators(const Request& request, int64_t processes) {
-  if (!several_on_accelerators(request, processes)) return;
-  throw usage_error(fmt::format("{} processes train on CPUs only, and --platform is {}", processes, request.accelerator), {},
-                    kWhatWorks);
-}
-
 std::string example_of(const Launcher& launcher) {
   return fmt::format("tessera launch {} -- train recipes/digits.toml", launcher.example);
 }

@@ -24,6 +24,7 @@ std::vector<ProcessPlan> processes_of(const Request& request, const Coordinator&
     ProcessPlan& one = out.emplace_back();
     one.host = fmt::format("process {}", process);
     one.environment = request.environment;
+    if (!request.gpus.empty()) one.environment.push_back({"CUDA_VISIBLE_DEVICES", request.gpus[static_cast<size_t>(process)]});
     for (Variable& variable : place_variables(process, count, coordinator, run)) one.environment.push_back(std::move(variable));
     one.command = {"tessera"};
     one.command.insert(one.command.end(), request.command.begin(), request.command.end());
@@ -37,7 +38,6 @@ Plan plan(const Request& request) {
   const Coordinator own{fmt::format("127.0.0.1:{}", kPort), {}};
   if (!named) plan.notes.push_back(fmt::format("an etcd at {}, started for this launch", own.address));
   plan.processes = processes_of(request, named ? shown(request.coordinator) : own, kRun);
-  note_refused(request, static_cast<int64_t>(plan.processes.size()), plan);
   return plan;
 }
 
@@ -55,7 +55,6 @@ std::unique_ptr<Child> start(ProcessPlan process, int64_t index, int64_t count) 
 
 Exit run(const Request& request) {
   const int64_t count = process_count(request, kLocal);
-  refuse_accelerators(request, count);
   std::optional<group::LocalEtcd> own;
   if (request.coordinator.address.empty()) own.emplace();
   const auto start_all = [&](int64_t attempt) {

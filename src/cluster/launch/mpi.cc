@@ -50,12 +50,10 @@ Plan plan(const Request& request) {
                                      own.key.empty() ? "" : ", with a key of its own"));
   }
   plan.processes = {process_of(request, named ? shown(request.coordinator) : own, kRun)};
-  note_refused(request, process_count(request, kMpi), plan);
   return plan;
 }
 
 Exit run(const Request& request) {
-  refuse_accelerators(request, process_count(request, kMpi));
   std::optional<group::LocalEtcd> own;
   Coordinator coordinator = request.coordinator;
   if (coordinator.address.empty()) {

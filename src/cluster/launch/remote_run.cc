@@ -258,7 +258,6 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
 Exit run_on_hosts(const Request& request, const std::vector<RemoteHost>& hosts) {
   const auto count = static_cast<int64_t>(hosts.size());
   check_batch(request, count);
-  refuse_accelerators(request, usable_count(request, count, count));
   RemoteRun run(request, hosts);
   run.reach_first();
   return supervise([&](int64_t attempt) { return run.start(attempt); }, request.restarts, "the hosts");

@@ -98,13 +98,11 @@ Plan plan(const Request& request) {
   Plan plan;
   plan.written = std::move(text);
   plan.submit = {"sbatch"};
-  note_refused(request, process_count(request, kSlurm), plan);
   return plan;
 }
 
 // sbatch passes its environment on to the job. The file for it shows no key and no value of --env.
 Exit run(const Request& request) {
-  refuse_accelerators(request, process_count(request, kSlurm));
   std::vector<Variable> environment = request.environment;
   if (!request.coordinator.key.empty()) environment.push_back({"TESSERA_COORDINATOR_KEY", request.coordinator.key});
   return submit(plan(request), std::move(environment));

@@ -79,7 +79,6 @@ std::vector<RemoteHost> hosts_of(const Request& request) {
 
 Plan plan(const Request& request) {
   Plan plan = plan_remote_run(request, hosts_of(request));
-  note_refused(request, static_cast<int64_t>(plan.processes.size()), plan);
   return plan;
 }
 Exit run(const Request& request) { return run_on_hosts(request, hosts_of(request)); }

@@ -106,7 +106,6 @@ Plan plan(const Request& request) {
       "  " + command_line(key_words(request)),
       "  " + command_line(show_words(request))};
   plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
-  note_refused(request, static_cast<int64_t>(plan.processes.size()), plan);
   return plan;
 }
 

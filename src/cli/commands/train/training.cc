@@ -146,10 +146,6 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
   std::optional<board::Board> page;
   train::TrainOptions options{copy ? copy->local() : workdir_, source.path, new_};
   options.device = device;
-  if (place.several() && !device.choice.why.empty()) {  // nobody named a platform
-    options.device.choice = pjrt::choice_of_several(device.choice);
-    options.device.platform = options.device.choice.platform;
-  }
   options.command = crash_context().command;
   options.version = version_line();
   options.log = &log;
