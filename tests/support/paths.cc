@@ -21,5 +21,6 @@ std::string cache_path() { return std::filesystem::read_symlink("/proc/self/exe"
 std::string test_sources_path() { return TESSERA_BUILD_DIR "/tests/sources.txt"; }
 std::string odd_files_path() { return TESSERA_BUILD_DIR "/tests/libodd_files.so"; }
 std::string fake_plugin_path(int number) { return TESSERA_BUILD_DIR "/tests/libfake_plugin_" + std::to_string(number) + ".so"; }
+std::string joint_plugin_path() { return TESSERA_BUILD_DIR "/tests/libjoint_plugin.so"; }
 
 }  // namespace tessera::testing

@@ -34,5 +34,7 @@ std::string test_sources_path();
 std::string odd_files_path();
 // Plugins that are wrong in one way each, 1 to 4, have a profiler, 5 and 6, or tell what chips do, 7 (tests/pjrt/fake_plugin).
 std::string fake_plugin_path(int number);
+// A plugin of several processes without GPUs (tests/pjrt/joint_plugin); support/joint_plugin.h says how a process gets it.
+std::string joint_plugin_path();
 
 }  // namespace tessera::testing
