@@ -244,5 +244,32 @@ TEST_F(SweepTest, MistakesAreKnownBeforeAnythingIsTrained) {
   EXPECT_EQ(std::ranges::count(listed.out, '\n'), 2) << listed.out;
 }
 
+TEST_F(SweepTest, EachRunHasItsDevices) {
+  const Outcome outcome = sweep({"seed=0..1", "--devices-per-run", "2", "--jobs", "1", "--workdir", "all"});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  for (const char* run : {"all/seed=0", "all/seed=1"})
+    EXPECT_EQ(Json::parse(read_file(folder_ / run / "run.json"))["devices"], 2) << run;
+}
+
+TEST_F(SweepTest, TooFewDevicesAreSaidBeforeAnythingIsTrained) {
+  std::string visible;
+  const auto error = [&](std::vector<std::string> words, int exit) {
+    words.insert(words.begin(), {"sweep", "tiny.toml", "seed=0..5"});
+    const Outcome outcome = run_program(words, folder_.path(), {{"CUDA_VISIBLE_DEVICES", visible}});
+    EXPECT_EQ(outcome.exit, exit) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder_ / "runs")) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"--devices", "2", "--devices-per-run", "2"}, 2), HasSubstr("give one of them"));
+  EXPECT_THAT(error({"--platform", "tpu", "--devices-per-run", "1"}, 2), HasSubstr("a run takes all TPU chips"));
+  EXPECT_THAT(error({"--platform", "tpu", "--jobs", "2"}, 2), HasSubstr("a run takes all TPU chips"));
+  EXPECT_THAT(error({"--platform", "cuda"}, 2), HasSubstr("there is no GPU that this process may use"));
+  visible = "3,4,5";
+  EXPECT_THAT(error({"--platform", "cuda", "--devices-per-run", "4"}, 2),
+              HasSubstr("each run has 4 devices, and there are 3 GPUs"));
+  EXPECT_THAT(error({"--platform", "cuda", "--devices", "2", "--jobs", "2"}, 2), HasSubstr("give 1 or less"));
+  EXPECT_THAT(error({"--platform", "cuda", "--plugin", "nowhere"}, 4), HasSubstr("there is no plugin at nowhere"));
+}
+
 }  // namespace
 }  // namespace tessera::cli

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -14,11 +15,13 @@
 #include "cli/flags.h"
 #include "cluster/launch/processes/child.h"
 #include "pages/report/report.h"
+#include "pjrt/plugin/accelerators.h"
 #include "pjrt/plugin/plugin.h"
 #include "store/file.h"
 #include "store/url.h"
 #include "sweep/halving.h"
 #include "sweep/rows.h"
+#include "sweep/slots.h"
 #include "train/run/default_workdir.h"
 
 namespace tessera::cli {
@@ -27,20 +30,6 @@ namespace {
 constexpr const char* kRate = "lr";
 constexpr const char* kExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
 constexpr const char* kHalvingExample = "tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 --halving";
-
-// How many GPUs this process may use, by their numbers.
-std::vector<std::string> visible_gpus() {
-  if (const char* set = std::getenv("CUDA_VISIBLE_DEVICES"); set && *set) {
-    std::vector<std::string> out;
-    for (const std::string& one : split(set, ',')) out.emplace_back(trim(one));
-    return out;
-  }
-  std::vector<std::string> out;
-  std::error_code error;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error))
-    out.push_back(std::to_string(out.size()));
-  return out;
-}
 
 class SweepCommand final : public Command {
  public:
@@ -66,7 +55,10 @@ class SweepCommand final : public Command {
     flags_ = &flags;
     flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");
     flags.add("--jobs", "N", &jobs_, {1, 1024},
-              "runs at a time; when not given, one for each processor or GPU (or --devices of them), and one on TPUs");
+              "runs at a time; when not given, one for each processor or as many as the GPUs are enough for, and one on TPUs");
+    flags.add(
+        "--devices-per-run", "N", &each_, {1, 1024},
+        "how many devices each run has (1): GPUs, which no other run has, or virtual devices of a CPU; --devices is the same");
     flags.add("--max", "N", &most_, 1, "at most so many runs, the first of them");
     flags.add("--random", &random_, "with --max: drawn from all choices");
     flags.add("--draw", "SEED", &draw_, 0, "another draw of --random (0)");
@@ -78,20 +70,25 @@ class SweepCommand final : public Command {
               "Rungs are at the nearest steps at which --metric is measured");
     flags.add("--dry-run", &dry_run_, "list the runs, and train none");
   }
-  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
+  Exit run(const std::vector<std::string>& words, const train::DeviceOptions& given) override {
     store::refuse_url(workdir_);
+    const train::DeviceOptions device = with_devices_of_a_run(given);
     take_words(recipe_words(words, "sweep"));
     const std::vector<sweep::Variant> variants = choose();
     sweep::SweepOptions options = options_for(variants, device);
-    sweep::SweepRecord record{words, false, halving_for(variants, options.metric, device.devices.value_or(1))};
+    sweep::SweepRecord record{words, false, halving_for(variants, options.metric, devices_of_a_run(device))};
     if (dry_run_) {
       for (const sweep::Variant& variant : variants) print(sweep::text_of(variant));
       if (record.halving) print("rungs " + rungs_text(*record.halving));
       return Exit::kDone;
     }
+    // Else each run would say that it is not there.
+    pjrt::find_plugin(device.platform, device.plugin);
     options.directory = choose_directory(record);
-    log_line(
-        fmt::format("{} runs in {}, {} at a time", variants.size(), options.directory, options.slots(variants.size()).size()));
+    const std::vector<sweep::Slot> slots = options.slots(variants.size());
+    const std::string gpus = sweep::gpus_text(slots);
+    log_line(fmt::format("{} runs in {}, {} at a time{}", variants.size(), options.directory, slots.size(),
+                         gpus.empty() ? "" : ", on GPUs " + gpus));
     if (record.halving) log_line("rungs " + rungs_text(*record.halving));
     const sweep::SweepResult result = sweep::run_sweep(options, record);
     return tell(result, options, record);
@@ -111,6 +108,23 @@ class SweepCommand final : public Command {
       }
     }
     if (axes_.empty()) throw usage_error("tessera sweep needs a key with several values", {}, kExample);
+  }
+
+  train::DeviceOptions with_devices_of_a_run(train::DeviceOptions device) const {
+    if (!each_) return device;
+    if (device.devices)
+      throw usage_error("--devices and --devices-per-run both say how many devices each run has", "--devices",
+                        "give one of them");
+    if (device.platform == pjrt::Platform::kTpu)
+      throw usage_error("a run takes all TPU chips of a machine, so that one trains at a time", "--devices-per-run",
+                        "leave it out");
+    device.devices = each_;
+    return device;
+  }
+
+  static int64_t devices_of_a_run(const train::DeviceOptions& device) {
+    const bool tpu = device.platform == pjrt::Platform::kTpu;
+    return device.devices.value_or(tpu ? std::max(pjrt::tpu_chips(), 1) : 1);
   }
 
   std::vector<sweep::Variant> choose() const {
@@ -134,7 +148,7 @@ class SweepCommand final : public Command {
   }
 
   sweep::SweepOptions options_for(const std::vector<sweep::Variant>& variants, const train::DeviceOptions& device) const {
-    const int64_t devices = device.devices.value_or(1);
+    const int64_t devices = devices_of_a_run(device);
     const recipe::Recipe first = read(variants[0], devices);
     // Each value once, so that a mistake is known before hours of training.
     for (const sweep::Axis& axis : axes_) {
@@ -153,6 +167,7 @@ class SweepCommand final : public Command {
     options.word = [this](const std::string& key, const std::string& value) { return word_of(key, value); };
     options.slots = [this, device](size_t runs) { return slots_for(device, static_cast<int64_t>(runs)); };
     options.metric = metric_of(first);
+    options.slots(variants.size());  // throws where the devices are not enough
     return options;
   }
 
@@ -209,27 +224,19 @@ class SweepCommand final : public Command {
   }
 
   std::vector<sweep::Slot> slots_for(const train::DeviceOptions& device, int64_t runs) const {
-    const int64_t each = device.devices.value_or(1);
-    std::vector<std::string> gpus;
-    int64_t most = 1;
-    if (device.platform == pjrt::Platform::kCpu) {
-      cpu_set_t own;
-      if (sched_getaffinity(0, sizeof own, &own) == 0) most = CPU_COUNT(&own);
-    } else if (device.platform == pjrt::Platform::kCuda) {
-      gpus = visible_gpus();
-      most = static_cast<int64_t>(gpus.size()) / each;
+    if (device.platform == pjrt::Platform::kCuda) {
+      const auto gpus = sweep::visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
+      return sweep::gpu_slots(gpus, devices_of_a_run(device), jobs_, runs);
     }
+    const bool cpu = device.platform == pjrt::Platform::kCpu;
+    if (!cpu && jobs_.value_or(1) > 1)
+      throw usage_error("a run takes all TPU chips of a machine, so that one trains at a time", "--jobs", "leave it out");
+    int64_t most = 1;
+    cpu_set_t own;
+    if (cpu && sched_getaffinity(0, sizeof own, &own) == 0) most = CPU_COUNT(&own);
     const int64_t count = std::clamp<int64_t>(jobs_.value_or(most), 1, runs);
     std::vector<sweep::Slot> slots(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) {
-      sweep::Slot& slot = slots[static_cast<size_t>(i)];
-      if (device.platform == pjrt::Platform::kCpu) slot.processors = launch::share_of_processors(i, count);
-      if (gpus.empty()) continue;
-      std::string own;
-      for (int64_t g = i * each; g < (i + 1) * each; ++g)
-        own += (own.empty() ? "" : ",") + gpus[static_cast<size_t>(g) % gpus.size()];
-      slot.environment = {{"CUDA_VISIBLE_DEVICES", own}};
-    }
+    for (int64_t i = 0; cpu && i < count; ++i) slots[static_cast<size_t>(i)].processors = launch::share_of_processors(i, count);
     return slots;
   }
 
@@ -330,7 +337,7 @@ class SweepCommand final : public Command {
 
   const Flags* flags_ = nullptr;  // lives while this runs
   std::string workdir_, metric_, min_budget_;
-  std::optional<int64_t> jobs_, most_, eta_;
+  std::optional<int64_t> jobs_, each_, most_, eta_;
   int64_t draw_ = 0;
   bool random_ = false, halving_ = false, dry_run_ = false;
   RecipeWords recipe_;
