@@ -110,6 +110,18 @@ TEST_F(SweepTest, ASignalSavesAndTheSameCommandGoesOn) {
   EXPECT_THAT(sweep({"seed=5..6", "--workdir", "runs/tiny-sweep-1"}).err, HasSubstr("is another sweep"));
 }
 
+TEST_F(SweepTest, OneProcessTrainsASweep) {
+  const std::vector<std::string> words = {"sweep", "tiny.toml", "seed=0..1", "--jobs", "1", "total=4000 steps"};
+  RunningProgram run(words, folder_.path());
+  const fs::path first = folder_ / "runs/tiny-sweep-1/seed=0/metrics.jsonl";
+  while (run.running() && read_file(first).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Outcome second = run_program(words, folder_.path());
+  EXPECT_EQ(second.exit, 2) << second.err;
+  EXPECT_THAT(second.err, AllOf(HasSubstr("`runs/tiny-sweep-1` is in use by process "), Not(HasSubstr("failed"))));
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait().exit, 130);
+}
+
 // Eight settings at eta 2: 8 to step 4, 4 to step 8, 2 to step 14, 1 to step 32.
 const std::vector<std::string> kHalving{"optimizer.weight_decay=0.01,0.02,0.03,0.04",
                                         "lr=1,1e-3",

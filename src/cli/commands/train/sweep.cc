@@ -18,6 +18,7 @@
 #include "pjrt/plugin/accelerators.h"
 #include "pjrt/plugin/plugin.h"
 #include "store/file.h"
+#include "store/local/lock.h"
 #include "store/url.h"
 #include "sweep/halving.h"
 #include "sweep/rows.h"
@@ -252,9 +253,11 @@ class SweepCommand final : public Command {
                       recipe::suggest_score(metric_, names));
   }
 
-  // The directory of `record`, which is written to it. One that is not finished is gone on with, and the record is then its own.
-  std::string choose_directory(sweep::SweepRecord& record) const {
+  // The directory of `record`, which is written to it, locked as long as this lives. One that is not finished is gone on with, and
+  // the record is then its own.
+  std::string choose_directory(sweep::SweepRecord& record) {
     std::string directory = workdir_;
+    bool unfinished = false;
     if (directory.empty()) {
       std::string name = store::last_part(recipe_.path);
       if (name.ends_with(".toml")) name.resize(name.size() - 5);
@@ -262,11 +265,12 @@ class SweepCommand final : public Command {
       const size_t dash = directory.rfind('-');
       const std::string newest = directory.substr(0, dash + 1) + std::to_string(std::stoll(directory.substr(dash + 1)) - 1);
       const auto saved = sweep::read_record(newest);
-      if (saved && same_sweep(*saved, record) && !saved->finished) {
-        log_note(fmt::format("`{}` is this sweep and not finished, so it goes on", newest));
-        directory = newest;
-      }
+      unfinished = saved && same_sweep(*saved, record) && !saved->finished;
+      if (unfinished) directory = newest;
     }
+    store::local_files().make_directories(directory);
+    lock_.emplace(directory);
+    if (unfinished) log_note(fmt::format("`{}` is this sweep and not finished, so it goes on", directory));
     if (const auto saved = sweep::read_record(directory)) {
       if (!same_sweep(*saved, record)) {
         throw usage_error(fmt::format("`{}` is another sweep: tessera sweep {}", directory, command_of(*saved)), {},
@@ -274,7 +278,6 @@ class SweepCommand final : public Command {
       }
       record.halving = saved->halving;
     }
-    store::local_files().make_directories(directory);
     sweep::write_record(directory, record);
     return directory;
   }
@@ -342,6 +345,7 @@ class SweepCommand final : public Command {
   bool random_ = false, halving_ = false, dry_run_ = false;
   RecipeWords recipe_;
   std::vector<sweep::Axis> axes_;
+  std::optional<store::DirectoryLock> lock_;  // on the directory of all runs
 };
 
 }  // namespace
