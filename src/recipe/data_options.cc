@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/system/environment.h"
 #include "base/text/text.h"
 #include "config/byte_size.h"
 #include "config/duration.h"
@@ -46,7 +47,15 @@ void read_options(Section& section, Data& data) {
 void cache_sets(const Section& section, Data& data) {
   const io::CacheOptions options = io::parse_cache(data.options.cache, section.place("cache"));
   const auto budget = std::make_shared<io::ByteBudget>(options.limit);
-  for (io::DataSet& set : data.sets) set.source = io::cached(std::move(set.source), options, budget, data.limits);
+  const std::string shared = environment_variable(io::kSharedCache);
+  for (io::DataSet& set : data.sets) {
+    io::CacheOptions own = options;
+    // What has no stamp isn't kept in files.
+    if (!shared.empty() && options.kind == io::CacheOptions::Kind::kRam && set.source->size() > 0 && set.source->stamp(0))
+      own = {io::CacheOptions::Kind::kDisk, fmt::format("{}/{}", shared, section.path("cache")), options.limit,
+             /*decoded=*/true};
+    set.source = io::cached(std::move(set.source), own, budget, data.limits);
+  }
 }
 
 // How many batches a loader may make ahead within `memory` bytes.

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -29,6 +29,9 @@ struct CacheOptions {
   bool decoded = false;  // of kDisk
 };
 
+// An environment variable: a directory in memory where processes share the decoded pictures that each would keep in its own memory.
+inline constexpr const char* kSharedCache = "TESSERA_SHARED_CACHE";
+
 // Throws a usage Error at `where`.
 CacheOptions parse_cache(std::string_view text, std::string_view where = {});
 

@@ -122,6 +122,38 @@ TEST_F(SweepTest, OneProcessTrainsASweep) {
   EXPECT_EQ(run.wait().exit, 130);
 }
 
+// What each run would keep in its own memory is decoded once for all of them.
+TEST_F(SweepTest, RunsShareTheDecodedPicturesOfCachesInMemory) {
+  if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no file system in memory";
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_.path()))  // new files are kept in no file
+    fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(1));
+  std::vector<std::string> words{
+      "sweep", "tiny.toml", "seed=0..1", "data.cache=ram(1 MiB)", "eval.val.data.cache=ram(1 MiB)", "--jobs",
+      "1",     "--workdir", "all"};
+  const Outcome outcome = run_program(words, folder_.path());
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  const std::string said = "decoded pictures, which all runs share, are in ";
+  const size_t begin = outcome.err.find(said);
+  ASSERT_NE(begin, std::string::npos) << outcome.err;
+  const size_t path = begin + said.size();
+  const fs::path shared = outcome.err.substr(path, outcome.err.find(' ', path) - path);
+  EXPECT_FALSE(fs::exists(shared)) << shared;
+  EXPECT_THAT(read_file(folder_ / "all/seed=1/recipe.toml"), HasSubstr("cache = \"ram(1 MiB)\""));
+  ASSERT_EQ(run_program({"train", "tiny.toml", "seed=1", "--workdir", "alone"}, folder_.path()).exit, 0);
+  EXPECT_FALSE(weights("alone").empty());
+  EXPECT_TRUE(weights("all/seed=1") == weights("alone"));
+
+  fs::remove_all(folder_ / "all");
+  words.push_back("total=4000 steps");
+  RunningProgram run(words, folder_.path());
+  while (run.running() && !(fs::exists(shared / "data.cache") && fs::exists(shared / "eval.val.data.cache")))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(run.running()) << run.err();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait().exit, 130);
+  EXPECT_FALSE(fs::exists(shared));
+}
+
 // Eight settings at eta 2: 8 to step 4, 4 to step 8, 2 to step 14, 1 to step 32.
 const std::vector<std::string> kHalving{"optimizer.weight_decay=0.01,0.02,0.03,0.04",
                                         "lr=1,1e-3",

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <memory>
 
 #include "base/log.h"
 #include "base/text/shell.h"
@@ -18,10 +19,12 @@
 #include "pjrt/plugin/accelerators.h"
 #include "pjrt/plugin/plugin.h"
 #include "store/file.h"
+#include "store/local/disk_room.h"
 #include "store/local/lock.h"
 #include "store/url.h"
 #include "sweep/halving.h"
 #include "sweep/rows.h"
+#include "sweep/shared_cache.h"
 #include "sweep/slots.h"
 #include "train/run/default_workdir.h"
 
@@ -86,12 +89,14 @@ class SweepCommand final : public Command {
     // Else each run would say that it is not there.
     pjrt::find_plugin(device.platform, device.plugin);
     options.directory = choose_directory(record);
+    share_cache(variants, options);
     const std::vector<sweep::Slot> slots = options.slots(variants.size());
     const std::string gpus = sweep::gpus_text(slots);
     log_line(fmt::format("{} runs in {}, {} at a time{}", variants.size(), options.directory, slots.size(),
                          gpus.empty() ? "" : ", on GPUs " + gpus));
     if (record.halving) log_line("rungs " + rungs_text(*record.halving));
     const sweep::SweepResult result = sweep::run_sweep(options, record);
+    cache_.reset();
     return tell(result, options, record);
   }
 
@@ -142,10 +147,31 @@ class SweepCommand final : public Command {
     return "optimizer.lr=" + optim::with_rate(load_recipe(recipe_).section("optimizer").text("lr", "1e-3"), value);
   }
 
-  recipe::Recipe read(const sweep::Variant& variant, int64_t devices) const {
+  config::Section load(const sweep::Variant& variant) const {
     RecipeWords words = recipe_;
     for (const auto& [key, value] : variant) words.overrides.push_back(word_of(key, value));
-    return recipe::read_recipe(load_recipe(words), devices);
+    return load_recipe(words);
+  }
+
+  recipe::Recipe read(const sweep::Variant& variant, int64_t devices) const {
+    return recipe::read_recipe(load(variant), devices);
+  }
+
+  // Runs that keep decoded pictures in memory keep the same ones, together, where there is room.
+  void share_cache(const std::vector<sweep::Variant>& variants, const sweep::SweepOptions& options) {
+    const int64_t bytes = sweep::memory_caches(load(variants[0]));
+    if (bytes == 0 || variants.size() < 2 || !sweep::read_the_same(variants[0])) return;
+    constexpr const char* kMemory = "/dev/shm";
+    const int64_t runs = std::ssize(options.slots(variants.size()));
+    // Each run counts what it kept and what it met of others, so that all together may keep so much.
+    const int64_t room = store::local_files().info(kMemory) ? store::free_bytes(kMemory).value_or(0) : 0;
+    if (bytes > room / runs) {
+      log_note(fmt::format("each run decodes its own images: {} has {} left, less than {} for each of {} runs at a time",
+                           kMemory, human_bytes(static_cast<double>(room)), human_bytes(static_cast<double>(bytes)), runs));
+      return;
+    }
+    cache_ = std::make_unique<sweep::SharedCache>(options.directory, kMemory);
+    log_line(fmt::format("decoded pictures, which all runs share, are in {} till the end", cache_->path()));
   }
 
   sweep::SweepOptions options_for(const std::vector<sweep::Variant>& variants, const train::DeviceOptions& device) const {
@@ -166,7 +192,13 @@ class SweepCommand final : public Command {
     for (std::string& flag : flags_of(device)) options.command.push_back(std::move(flag));
     options.variants = variants;
     options.word = [this](const std::string& key, const std::string& value) { return word_of(key, value); };
-    options.slots = [this, device](size_t runs) { return slots_for(device, static_cast<int64_t>(runs)); };
+    options.slots = [this, device](size_t runs) {
+      std::vector<sweep::Slot> slots = slots_for(device, static_cast<int64_t>(runs));
+      for (sweep::Slot& slot : slots) {
+        if (cache_) slot.environment.push_back(cache_->variable());
+      }
+      return slots;
+    };
     options.metric = metric_of(first);
     options.slots(variants.size());  // throws where the devices are not enough
     return options;
@@ -345,7 +377,8 @@ class SweepCommand final : public Command {
   bool random_ = false, halving_ = false, dry_run_ = false;
   RecipeWords recipe_;
   std::vector<sweep::Axis> axes_;
-  std::optional<store::DirectoryLock> lock_;  // on the directory of all runs
+  std::optional<store::DirectoryLock> lock_;   // on the directory of all runs
+  std::unique_ptr<sweep::SharedCache> cache_;  // null: each run has its own
 };
 
 }  // namespace
