@@ -87,6 +87,17 @@ TEST_F(SweepTest, ARunThatFailsIsNamedAndTheOthersGoOn) {
                                  HasSubstr("[2/2] optimizer.lr=1e30   failed: the run diverged: ")));
   EXPECT_THAT(outcome.out, ContainsRegex("1e30 +- +1, 1 failed\n"));
   EXPECT_THAT(read_file(folder_ / "all/sweep.csv"), HasSubstr(",failed,"));
+  EXPECT_THAT(outcome.err, HasSubstr("to train the runs that failed again: tessera sweep tiny.toml optimizer.lr=1e-2,1e30 "
+                                     "'total=12 steps' --jobs 1 --workdir all\n"));
+  const Outcome again = sweep({"optimizer.lr=1e-2,1e30", "total=12 steps", "--jobs", "1", "--workdir", "all"});
+  EXPECT_EQ(again.exit, 5) << again.err;
+  EXPECT_THAT(again.err, AllOf(HasSubstr("[2/2] optimizer.lr=1e30   failed: "), Not(HasSubstr("] optimizer.lr=1e-2 "))));
+}
+
+TEST_F(SweepTest, SaysWhichPlatformWasChosen) {
+  const Outcome outcome =
+      run_program({"sweep", "tiny.toml", "seed=0..1", "--workdir", "all"}, folder_.path(), {{"TESSERA_PLATFORM", "auto"}});
+  EXPECT_THAT(outcome.err, ContainsRegex("(platform [a-z]+: this machine has )|(; the CPU is used)"));
 }
 
 TEST_F(SweepTest, ASignalSavesAndTheSameCommandGoesOn) {

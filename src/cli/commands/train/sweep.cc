@@ -26,6 +26,7 @@
 #include "sweep/rows.h"
 #include "sweep/shared_cache.h"
 #include "sweep/slots.h"
+#include "train/process/platform_choice.h"
 #include "train/run/default_workdir.h"
 
 namespace tessera::cli {
@@ -88,6 +89,7 @@ class SweepCommand final : public Command {
     }
     // Else each run would say that it is not there.
     pjrt::find_plugin(device.platform, device.plugin);
+    train::tell_platform_choice(device);  // the runs are told which one
     options.directory = choose_directory(record);
     share_cache(variants, options);
     const std::vector<sweep::Slot> slots = options.slots(variants.size());
@@ -354,6 +356,11 @@ class SweepCommand final : public Command {
     if (!plot.empty()) print(fmt::format("{:<10}{}", "plot", store::join_path(directory, "sweep.svg")));
     write_comparison(result, directory);
     const auto failed = std::ranges::find(result.trials, sweep::Ending::kFailed, &sweep::Trial::ending);
+    // Rungs that were decided stay so.
+    if (failed != result.trials.end() && !record.halving) {
+      log_line(fmt::format("to train the runs that failed again: tessera sweep {}{} --workdir {}", shell_line(record.words),
+                           flags_->given({"--workdir"}), shell_quoted(directory)));
+    }
     return failed == result.trials.end() ? Exit::kDone : failed->exit;
   }
 
