@@ -29,6 +29,21 @@ TEST(Partition, ShardsCoverAnArrayOnceForEachCopy) {
   EXPECT_THROW(shard_dims(kMesh, {6}, {{{"fsdp"}}}), InternalError);
 }
 
+TEST(Partition, RowsFollowProcessesWhereTheBatchsAxesComeFirst) {
+  const auto follow = [](const char* mesh, int64_t processes) {
+    return batch_follows_processes(parse_mesh(mesh, 8), processes);
+  };
+  for (const char* mesh : {"replica=8", "fsdp=8", "replica=2, fsdp=4"}) {
+    for (const int64_t processes : {1, 2, 4, 8}) EXPECT_TRUE(follow(mesh, processes)) << mesh;
+  }
+  EXPECT_TRUE(follow("replica=2, fsdp=2, tensor=2", 4)) << "a process has both devices of a row";
+  EXPECT_FALSE(follow("replica=2, fsdp=2, tensor=2", 8));
+  EXPECT_FALSE(follow("tensor=2, replica=4", 2)) << "both have all rows";
+  EXPECT_TRUE(follow("tensor=2, replica=4", 1));
+  EXPECT_FALSE(follow("fsdp=4, replica=2", 2)) << "a batch is cut over replica first";
+  EXPECT_FALSE(follow("replica=8", 3));
+}
+
 TEST(Partition, SpecsCompareAndPrint) {
   EXPECT_EQ((PartitionSpec{{{}, {}}}), PartitionSpec{});
   EXPECT_FALSE((PartitionSpec{{{"fsdp"}}}) == PartitionSpec{});

@@ -36,6 +36,16 @@ int64_t bytes_of(const state::StateLayout& layout, const std::vector<state::Save
   return bytes;
 }
 
+TEST(SavedParts, ProcessesHaveAllOfTheStateWhereTheMeshCopiesItForEach) {
+  const auto whole = [](const char* mesh, int64_t processes) { return state::whole_in_each(layout_on(mesh, 8), processes); };
+  EXPECT_TRUE(whole("replica=8", 8));
+  EXPECT_TRUE(whole("replica=2, fsdp=4", 2));
+  EXPECT_FALSE(whole("replica=2, fsdp=4", 4));
+  EXPECT_TRUE(whole("fsdp=8", 1));
+  EXPECT_FALSE(whole("fsdp=8", 2));
+  EXPECT_FALSE(whole("fsdp=4, replica=2", 2)) << "each has copies of a half";
+}
+
 TEST(SavedParts, EverythingOnceFromDevicesOfItsOwn) {
   for (const char* mesh : {"fsdp=8", "replica=8", "replica=2, fsdp=4", "replica=4, fsdp=2", "fsdp=4, tensor=2"}) {
     const state::StateLayout layout = layout_on(mesh, 8);

@@ -1,0 +1,174 @@
+// Runs of several processes on a plugin that has collectives between them, as those for GPUs and TPUs have (pjrt/joint_plugin): one
+// mesh spans the devices of all.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/launched_run.h"
+#include "cli/run_program.h"
+#include "support/joint_plugin.h"
+#include "train/control/control_socket.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class JointLaunch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 20);
+    write_images(folder_ / "val", 7);
+    write_file(folder_ / "tiny.toml", tiny_recipe() + "predictions = true\n");
+    fs::create_directory(folder_ / "exchange");
+  }
+
+  using Words = std::vector<std::string>;
+  static Words with_platform(Words words, const Words& more) {
+    words.insert(words.end(), {"--platform", "cuda", "--plugin", testing::joint_plugin_path()});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static Words launched(int processes, const std::string& workdir, const Words& more = {}) {
+    return with_platform({"launch", "local:" + std::to_string(processes), "--", "train", "tiny.toml", "--workdir", workdir},
+                         more);
+  }
+  static Words alone(const std::string& workdir, const Words& more = {}) {
+    return with_platform({"train", "tiny.toml", "--workdir", workdir}, more);
+  }
+  // GPUs that are not there, one for each process and more.
+  std::map<std::string, std::string> environment(int devices, std::map<std::string, std::string> more = {}) const {
+    more.merge(testing::joint_plugin_environment(folder_ / "exchange", devices));
+    more["CUDA_VISIBLE_DEVICES"] = "0,1,2,3";
+    return more;
+  }
+  Outcome run(const Words& words, int devices, const std::map<std::string, std::string>& more = {}) const {
+    return run_program(words, folder_.path(), environment(devices, more));
+  }
+
+  std::string weights(const std::string& workdir, const std::string& step) const { return weights_of(folder_ / workdir, step); }
+  // Of any checkpoint, whoever wrote which part.
+  std::string exported(const std::string& run) const {
+    const std::string to = "exported-" + std::to_string(exports_++);
+    const Outcome outcome = run_program({"export", "--from", run, "--to", to, "--format", "timm"}, folder_.path());
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return read_file(folder_ / to / "model.safetensors");
+  }
+  double loss(const std::string& workdir) const {
+    std::ifstream file(folder_ / workdir / "metrics.jsonl");
+    double last = 0;
+    for (std::string line; std::getline(file, line);) last = Json::parse(line).value("training_loss", last);
+    return last;
+  }
+
+  TempFolder folder_;
+  mutable int exports_ = 0;
+};
+
+TEST_F(JointLaunch, EndsWithTheBytesOfOneProcess) {
+  write_file(folder_ / "val/left/broken.png", "no image");
+  const Outcome one = run(alone("one"), 4);
+  ASSERT_EQ(one.exit, 0) << one.err;
+  const Outcome two = run(launched(2, "two"), 2);
+  ASSERT_EQ(two.exit, 0) << two.err;
+  EXPECT_THAT(two.err, HasSubstr("4 devices   mesh replica=4"));
+  // Plugins list devices in orders of their own.
+  const Outcome four = run(launched(4, "four"), 1, {{"TESSERA_JOINT_SHUFFLED", "1"}});
+  ASSERT_EQ(four.exit, 0) << four.err;
+  ASSERT_FALSE(weights("one", "06").empty());
+  for (const char* many : {"two", "four"}) {
+    EXPECT_TRUE(weights(many, "06") == weights("one", "06")) << many;
+    EXPECT_TRUE(weights(many, "03") == weights("one", "03")) << many;
+    EXPECT_EQ(loss(many), loss("one")) << many;
+    for (const char* kind : {".jsonl", ".skipped.jsonl"}) {
+      const auto rows = [&](const char* run) { return read_file(folder_ / run / (std::string("evals/val_000000006") + kind)); };
+      EXPECT_FALSE(rows("one").empty()) << kind;
+      EXPECT_EQ(rows(many), rows("one")) << kind;
+    }
+  }
+}
+
+// Masks of dropout, mixed images and micro-batches are those of the whole batch.
+TEST_F(JointLaunch, WhatIsDrawnForRowsIsThatOfTheWholeBatch) {
+  std::string text = tiny_recipe();
+  const auto put = [&](const std::string& from, const std::string& to) { text.replace(text.find(from), from.size(), to); };
+  put("total = \"6 steps\"",
+      "total = \"3 steps\"\naverage = { decay = 0.9 }\naccumulate = 2\nmonitor = { tensorboard = true }");
+  put("batch = 4", "batch = 8");
+  put("threads = 1 }", "threads = 1, mixup = { mixup = 0.8, cutmix = 1.0 } }");
+  put("pool = \"gap\"", "pool = \"gap\", dropout = 0.1");
+  write_file(folder_ / "tiny.toml", text);
+  const Outcome one = run(alone("one", {"mesh=replica=2, fsdp=2"}), 4);
+  ASSERT_EQ(one.exit, 0) << one.err;
+  const Outcome two = run(launched(2, "two", {"mesh=replica=2, fsdp=2"}), 2);
+  ASSERT_EQ(two.exit, 0) << two.err;
+  ASSERT_FALSE(weights("one", "03").empty());
+  EXPECT_TRUE(weights("two", "03") == weights("one", "03"));
+  EXPECT_EQ(loss("two"), loss("one"));
+}
+
+TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedByAll) {
+  const Words split = {"mesh=fsdp=-1", "sharding.rules=[\".* = fsdp(min_size=1)\"]", "total=60 steps",
+                       "checkpoint.every=20 steps", "eval.val.every=30 steps"};
+  const Outcome one = run(alone("one", split), 2);
+  ASSERT_EQ(one.exit, 0) << one.err;
+
+  // A signal, and then a kill: all write what they have, and all go on.
+  RunningProgram first(launched(2, "two", split), folder_.path(), environment(1));
+  await_step(first, folder_ / "two", 6);
+  first.send(SIGTERM);
+  const Outcome stopped = first.wait();
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("which is saved"));
+  const Outcome rest = run(launched(2, "two", split), 1);
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_THAT(rest.err, HasSubstr("continues"));
+  EXPECT_TRUE(weights("two", "60").empty()) << "each process writes files of its own";
+  EXPECT_TRUE(exported("two") == exported("one"));
+  EXPECT_EQ(loss("two"), loss("one"));
+
+  // Another number of processes reads it as well, and so does one.
+  Words longer = split;
+  longer[2] = "total=80 steps";
+  const Outcome four = run(launched(4, "two", longer), 1);
+  EXPECT_EQ(four.exit, 0) << four.err;
+  longer[2] = "total=90 steps";
+  const Outcome last = run(alone("two", longer), 2);
+  EXPECT_EQ(last.exit, 0) << last.err;
+}
+
+TEST_F(JointLaunch, ACheckpointThatIsAskedForIsWrittenByAll) {
+  const Words split = {"mesh=fsdp=-1", "total=100000 epochs", "checkpoint.every=100000 epochs", "eval.val.every=100000 epochs"};
+  RunningProgram running(launched(2, "asked", split), folder_.path(), environment(1));
+  await_step(running, folder_ / "asked", 6);
+  const auto saved = train::ask_run(folder_ / "asked", {{"do", "checkpoint"}});
+  EXPECT_TRUE(saved.at("ok").get<bool>());
+  EXPECT_TRUE(fs::exists(folder_ / "asked" / saved.at("path").get<std::string>() / "COMMIT"));
+  train::ask_run(folder_ / "asked", {{"do", "stop"}});
+  EXPECT_EQ(running.wait().exit, 130) << running.err();
+}
+
+TEST_F(JointLaunch, SaysWhatCannotBe) {
+  const Outcome tensor = run(launched(2, "run", {"mesh=tensor=2, replica=2"}), 2);
+  EXPECT_EQ(tensor.exit, 2);
+  EXPECT_THAT(tensor.err,
+              AllOf(HasSubstr("gives several of them the same rows of a batch"), HasSubstr("name replica and fsdp first")));
+  const Outcome counted = run(launched(2, "run", {"--devices", "1"}), 2);
+  EXPECT_EQ(counted.exit, 2);
+  EXPECT_THAT(counted.err, HasSubstr("CUDA_VISIBLE_DEVICES says which GPUs a process sees"));
+  const Outcome gpus = run(launched(3, "run"), 1);
+  EXPECT_EQ(gpus.exit, 2);
+  EXPECT_THAT(gpus.err, HasSubstr("4 GPUs can't be divided over 3 processes of this machine"));
+  const Outcome chips = run_program({"launch", "local:2", "--", "train", "tiny.toml", "--platform", "tpu"}, folder_.path());
+  EXPECT_EQ(chips.exit, 2);
+  EXPECT_THAT(chips.err, HasSubstr("one process drives all TPU chips of a machine"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+}  // namespace
+}  // namespace tessera::cli
