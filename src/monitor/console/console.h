@@ -37,7 +37,7 @@ struct StepLine {
   double wait = 0;                          // share of the time spent waiting for input, 0 to 1
   std::string wait_for;                     // the stage of the input that it waits for, where that matters
   std::optional<double> eta_seconds;        // nothing while it is not known
-  std::optional<double> memory_bytes;       // device memory in use, where the plugin tells it
+  std::optional<double> memory_bytes;       // most device memory in use so far, where the plugin tells it
 };
 
 struct EvalScore {

@@ -39,7 +39,9 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
   }
   const bool log_now = step == 1 || recipe::due(step, recipe.log_every, recipe.total);
   const auto memory = run_.client->memory(0);
-  run_.reporter.step(step, metrics, ready, log_now, memory ? std::optional(memory->in_use) : std::nullopt);
+  // Between two steps only the state is in use: what counts is the most there was.
+  const auto most = memory ? std::optional(memory->peak_in_use.value_or(memory->in_use)) : std::nullopt;
+  run_.reporter.step(step, metrics, ready, log_now, most);
   run_.progress.metrics = metrics;
   if (skipped) skip(step, metrics);
   pictures_.after_step(step);

@@ -1,5 +1,6 @@
 // What a run measures: all of it, of devices that tell of their memory and whose speed is known.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +26,9 @@ TEST(Accelerator, MemoryUtilisationAndCoreHoursAreInEveryLine) {
       small_run().section({"mesh=replica=2", "log=1 step", "monitor.sinks=[]",
                            "optimizer.schedules=['head/.* = cosine(1e-2, warmup=4 steps)', '.* = 1']"});
   const recipe::Recipe recipe = recipe::read_recipe(small_run().section({"mesh=replica=2"}), 2);
+  ::testing::internal::CaptureStderr();
   ASSERT_EQ(train(section, options).exit, Exit::kDone);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("mem 10.00 MiB")) << "the most, not 1 MiB";
   const auto lines = testing::json_lines(small_run().path("on_chips") + "/metrics.jsonl");
   ASSERT_EQ(lines.size(), 12u);
   const double flops_per_image = model_flops(recipe) / static_cast<double>(recipe.batch);
