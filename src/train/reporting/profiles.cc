@@ -47,6 +47,7 @@ struct Order {
   Profiles::Clock::time_point not_before;            // or a later one
   std::optional<Profiles::Clock::time_point> until;  // or when
   Profiles::Done done;                               // null: the console gets the table
+  bool device = true;                                // the plugin's profiler too
 };
 
 }  // namespace
@@ -100,7 +101,7 @@ std::string Profiles::Work::begin(Order order) {
   }
   std::optional<pjrt::Profiler> device;
   try {
-    if (of) device = pjrt::Profiler::start(of);
+    if (of && order.device) device = pjrt::Profiler::start(of);
   } catch (const Error& error) {
     log_warning(error.message() + "; the profile has what the host does");
   }
@@ -280,7 +281,8 @@ void Profiles::look_at(int64_t step, double seconds) {
                 .last = step + kStepsLookedAt,
                 .not_before = {},
                 .until = Clock::now() + kMaxLookedAt,
-                .done = {}};
+                .done = {},
+                .device = false};  // nobody asked for it: CUDA's profiler has ended a run
     slow_taken_ = work_->begin(std::move(order)).empty();
     if (slow_taken_) {
       log_note(fmt::format("step {} took {:.3g} s, {:.1f} times the median of those before it; the next {} steps are profiled",

@@ -3,6 +3,7 @@
 //   - the steps of `monitor.profile = "steps 2-6"`;
 //   - for some seconds when somebody asks (tessera profile RUN, control_socket.h);
 //   - the ten steps after one that took more than three times the median of those before it, once a start and three times a run.
+//     Of these the plugin's profiler records nothing: CUDA's has ended a run (docs/devices/gpu.md).
 // A profile is collected and written on a thread of its own. It never ends a run, and one that can't be written is a warning.
 
 #include <chrono>

@@ -10,6 +10,7 @@
 #include <future>
 
 #include "base/system/spans.h"
+#include "support/paths.h"
 #include "train/small_run.h"
 
 namespace tessera::train {
@@ -83,6 +84,32 @@ TEST(Profiles, AfterASlowStepTheNextOnesAreLookedAtOnceAStart) {
     EXPECT_THAT(told, Not(HasSubstr("step 82")));
   }
   for (const std::string& name : profiles_of(workdir.path())) EXPECT_THAT(name, HasSubstr("_slow"));
+}
+
+// The profiler of this plugin fails as it starts.
+TEST(Profiles, OfASlowStepThePluginsProfilerRecordsNothing) {
+  const testing::TempDir workdir;
+  const auto plugin = pjrt::Plugin::load(testing::fake_plugin_path(6));
+  ::testing::internal::CaptureStderr();
+  {
+    Profiles profiles(workdir.path(), {});
+    profiles.watch(plugin, false);
+    Loop loop(profiles);
+    loop.steps(60, 100ms);
+    loop.steps(1, 500ms);
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), Not(HasSubstr("somebody else profiles")));
+  EXPECT_EQ(profiles_of(workdir.path()).size(), 1u);
+  ::testing::internal::CaptureStderr();
+  {
+    Profiles profiles(workdir.path(), {});
+    profiles.watch(plugin, false);
+    std::promise<ProfileOutcome> asked;
+    profiles.ask(0.001, [&](const ProfileOutcome& outcome) { asked.set_value(outcome); });
+    EXPECT_EQ(asked.get_future().get().failure, "");
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("somebody else profiles; the profile has what the host does"));
 }
 
 TEST(Profiles, NoStepOfTheWarmUpAndNoPauseIsSlow) {
