@@ -1,6 +1,7 @@
-"""A training step of a timm model in PyTorch.   torch_step.py TASK BATCH STEPS (eager | compile | xla) [bf16] [channels_last]
+"""A training step of a timm model in PyTorch.   torch_step.py TASK BATCH STEPS (eager | compile | xla) [bf16] [channels_last] [cuda]
 
-xla: PyTorch/XLA's CPU device, one graph a step. bf16: autocast, as timm's --amp-dtype bfloat16.
+xla: PyTorch/XLA's CPU device, one graph a step. bf16: autocast, as timm's --amp-dtype bfloat16. cuda: on the first GPU, with f32
+products in TF32 as XLA makes them.
 """
 import sys
 import time
@@ -24,6 +25,10 @@ def main():
     torch.manual_seed(0)
     model = model_of(sys.argv[1], task)
     version, device, sync = f"torch {torch.__version__.split('+')[0]} {mode}", torch.device("cpu"), lambda: None
+    if "cuda" in words:
+        device = torch.device("cuda")
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
     if mode == "xla":
         import torch_xla
         version, device, sync = f"torch_xla {torch_xla.__version__}", torch_xla.device(), torch_xla.sync
@@ -37,7 +42,7 @@ def main():
     sync()
 
     def step():
-        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in words):
+        with torch.autocast(device.type, torch.bfloat16, enabled="bf16" in words):
             loss = torch.nn.functional.cross_entropy(forward(images), labels)
         loss.backward()
         if task.clip:

@@ -1,7 +1,7 @@
 // Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
 // on the device.
 //
-//   bench_step TASK BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16
+//   bench_step TASK BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16; and platform=cuda
 //
 // Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss",
 // "state_bytes", "temporary_bytes", "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
@@ -167,12 +167,14 @@ class StepBench {
   // `devices=8 mesh=fsdp=8`: virtual devices, sharded as a recipe's default.
   void spread(config::Section& recipe) {
     int64_t devices = 1;
-    std::string mesh;
+    std::string mesh, platform = "cpu";
     recipe.bind_field("devices", &devices, "");
+    recipe.bind_field("platform", &platform, "");
     recipe.bind_field("mesh", &mesh, "");
     mesh::ShardingOptions sharding;
     recipe.section("sharding").bind_part(sharding);
     train::DeviceOptions options;
+    options.platform = pjrt::parse_platform(platform);
     options.devices = devices;
     client_ = train::open_client(options);
     if (devices > 1) {
