@@ -13,11 +13,11 @@
 namespace tessera::host {
 namespace {
 
-class ProductOn : public testing::TestWithParam<NamedUnit> {
+class ProductOn : public ::testing::TestWithParam<NamedUnit> {
  protected:
   const Unit& unit() const { return *GetParam().unit; }
 };
-INSTANTIATE_TEST_SUITE_P(Units, ProductOn, testing::ValuesIn(units()), [](const auto& unit) { return unit.param.name; });
+INSTANTIATE_TEST_SUITE_P(Units, ProductOn, ::testing::ValuesIn(units()), [](const auto& unit) { return unit.param.name; });
 
 struct Operands {
   Operands(const Product& p, DType from, DType to)
@@ -81,8 +81,8 @@ TEST_P(ProductOn, IsAsExactAsF32InEverySizeAndForm) {
       for (const DType from : {DType::kF32, DType::kBF16}) {
         for (const DType to : {DType::kF32, DType::kBF16}) {
           if (from == DType::kF32 && to != from) continue;
-          SCOPED_TRACE(testing::Message() << p.batch << " x " << p.m << " " << p.n << " " << p.k << " form " << form << ", "
-                                          << dtype_name(from) << " -> " << dtype_name(to));
+          SCOPED_TRACE(::testing::Message() << p.batch << " x " << p.m << " " << p.n << " " << p.k << " form " << form << ", "
+                                            << dtype_name(from) << " -> " << dtype_name(to));
           Operands x(p, from, to);
           x.run(unit(), p, 2);
           expect_exact(unit(), p, x);
