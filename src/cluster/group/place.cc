@@ -40,6 +40,8 @@ void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, s
   }
 }
 
+}  // namespace
+
 void ask_of_host(const Environment& environment, Place& place) {
   for (const Scheduler& scheduler : kSchedulers) {
     if (!environment(scheduler.id) || !scheduler.local_id) continue;
@@ -50,8 +52,6 @@ void ask_of_host(const Environment& environment, Place& place) {
     return;
   }
 }
-
-}  // namespace
 
 Environment process_environment() {
   return [](const char* name) -> std::optional<std::string> {

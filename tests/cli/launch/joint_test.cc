@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#include "pjrt/plugin/accelerators.h"
 #include "support/joint_plugin.h"
 #include "train/control/control_socket.h"
 
@@ -151,6 +153,20 @@ TEST_F(JointLaunch, ACheckpointThatIsAskedForIsWrittenByAll) {
   EXPECT_TRUE(fs::exists(folder_ / "asked" / saved.at("path").get<std::string>() / "COMMIT"));
   train::ask_run(folder_ / "asked", {{"do", "stop"}});
   EXPECT_EQ(running.wait().exit, 130) << running.err();
+}
+
+// Whoever started them says how many are on this machine: else each would take all of its GPUs.
+TEST_F(JointLaunch, ProcessesOfMpirunDivideTheGpusOfAMachine) {
+  const int count = pjrt::nvidia_gpus() + 2;  // so many that they can't, and say so
+  std::string command = "cd " + folder_.path().string() + " && unset CUDA_VISIBLE_DEVICES &&";
+  for (const auto& [name, value] : testing::joint_plugin_environment(folder_ / "exchange"))
+    command.append(" ").append(name).append("='").append(value).append("'");
+  command += " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TESSERA_CACHE_DIR=" + testing::cache_path() +
+             " mpirun --quiet --oversubscribe --bind-to none -np " + std::to_string(count) + " " + testing::program_path() +
+             " train tiny.toml --workdir run --platform cuda --plugin " + testing::joint_plugin_path() + " > out 2>&1";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_THAT(read_file(folder_ / "out"),
+              HasSubstr("can't be divided over " + std::to_string(count) + " processes of this machine"));
 }
 
 TEST_F(JointLaunch, SaysWhatCannotBe) {
