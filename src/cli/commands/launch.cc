@@ -111,10 +111,12 @@ class Launch final : public Command {
          {"tessera launch ssh:a,b -- train recipes/digits.toml --workdir /shared/runs/digits", "one on each of two hosts"},
          {"tessera launch local:2 --dry-run -- train recipes/digits.toml", "show what would be run"}},
         "Places:\n" + places() +
-            "Weights and metrics are those of one process. Process 0 reports and saves. A process that dies ends the others\n"
-            "within 15 s; all are started again and go on from the last checkpoint. They meet at an etcd (Debian's\n"
-            "etcd-server), which is started where --coordinator-address names none. All must see the same workdir and\n"
-            "data. Exit codes are those of train. More: docs/devices/hosts.md"};
+            "On GPUs and TPUs the recipe's mesh spans the devices of all processes; on CPUs it is that of each process.\n"
+            "Weights and metrics are those of one process. Process 0 reports, and saves unless the mesh splits the state over\n"
+            "the processes: then all save. A process that dies ends the others within 15 s; all are started again and go on\n"
+            "from the last checkpoint. They meet at an etcd (Debian's etcd-server), which is started where\n"
+            "--coordinator-address names none. All must see the same data, and the same workdir where all save. Exit codes\n"
+            "are those of train. More: docs/devices/hosts.md"};
   }
   void declare(Flags& flags) override {
     flags.explain_unknown(flag_of_train);
@@ -186,20 +188,26 @@ class Launch final : public Command {
         return log_note(fmt::format("the recipe `{}` is not on this machine, and is not checked", here.path));
     }
     config::Section recipe = load_recipe(here);
-    // Of TPUs and GPUs the number, which the mesh needs, is the hosts'.
-    if (!request_.accelerator.empty()) return;
+    // Of TPUs and GPUs the number, which the mesh needs, is the hosts'; of this machine it is known.
+    if (!request_.accelerator.empty() && request_.gpus.empty()) return;
     if (recipe.dump().find("://") != std::string::npos)
       return log_note(
           "the recipe names files on a server, which a dry run does not ask: what follows from them is not checked");
     const int64_t processes = launcher.copies || request_.where.empty() ? 1 : launch::process_count(request_, launcher);
     int64_t devices = common.device.devices.value_or(1);
-    // One process alone takes all TPUs or GPUs of its host where nobody says otherwise.
-    const bool alone = processes == 1 && request_.where.find(',') == std::string::npos;
-    if (common.automatic && !common.device.devices && alone) devices = devices_of_mesh(load_recipe(here));
-    if (devices > 1 && !common.device.devices)
-      log_note(fmt::format("the mesh is for {} devices: whether the host has them is not checked", devices));
+    bool joint = false;
+    if (!request_.gpus.empty()) {
+      joint = true;
+      devices = 0;
+      for (const std::string& gpus : request_.gpus) devices += 1 + std::ranges::count(gpus, ',');
+    } else if (common.automatic && !common.device.devices && (launcher.name != launch::kLocal.name || processes == 1)) {
+      // Hosts take all of their TPUs or GPUs where nobody says otherwise.
+      devices = devices_of_mesh(load_recipe(here));
+      joint = processes > 1 && devices > 1;
+      if (devices > 1) log_note(fmt::format("the mesh is for {} devices: whether the hosts have them is not checked", devices));
+    }
     try {
-      recipe::read_recipe(std::move(recipe), devices, {.count = processes});
+      recipe::read_recipe(std::move(recipe), devices, {.count = processes, .joint = joint});
     } catch (const Error& mistake) {
       if (mistake.code() == Exit::kUsage) throw;
       log_note(fmt::format("the recipe is checked only as far as its data are here: {}", mistake.message()));
@@ -207,15 +215,13 @@ class Launch final : public Command {
   }
 
   // Of this machine: each process has its GPUs, and TPU chips are one process's.
-  void share_devices(const CommonFlags& common) {
+  void share_devices(CommonFlags common) {
     const int64_t count = launch::process_count(request_, launch::kLocal);
     if (count == 1) return;
-    pjrt::Platform platform = common.device.platform;
-    if (common.automatic)
-      platform = pjrt::choose_platform(pjrt::tpu_chips(), pjrt::nvidia_gpus(), pjrt::plugin_places()).platform;
-    if (platform == pjrt::Platform::kCpu) return;
+    choose_platform(common);
+    if (common.device.platform == pjrt::Platform::kCpu) return;
     try {
-      if (platform == pjrt::Platform::kTpu)
+      if (common.device.platform == pjrt::Platform::kTpu)
         throw usage_error("one process drives all TPU chips of a machine", {}, "`tessera train` without launch does that");
       const std::vector<std::string> gpus =
           pjrt::visible_gpus(environment_variable("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
@@ -223,7 +229,7 @@ class Launch final : public Command {
         request_.gpus.push_back(pjrt::gpus_of_process(gpus, process, count));
     } catch (const Error& error) {
       if (!common.automatic) throw;
-      log_note(fmt::format("{}: they train on its processors", error.message()));
+      log_note(fmt::format("{}: the {} processes train on its processors", error.message(), count));
       request_.environment.push_back({"TESSERA_PLATFORM", "cpu"});
     }
   }

@@ -294,11 +294,53 @@ TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=0 TESSERA_COORDINATOR_ADDRESS=127.0.0
 TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 TESSERA_COORDINATOR_ADDRESS=127.0.0.1:PORT TESSERA_RUN_ID=RUN tessera train tiny.toml 'total=9 steps'
 )");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
-  const Outcome refused =
-      run_program({"launch", "slurm:2", "--dry-run", "--", "train", "tiny.toml", "--platform", "tpu"}, folder_.path());
-  EXPECT_EQ(refused.exit, 0) << refused.err;
-  EXPECT_TRUE(refused.out.starts_with("# REFUSED today: 2 processes train on CPUs only, and --platform is tpu\n"))
-      << refused.out;
+}
+
+// Each process of this machine has its part of the GPUs. Those of other hosts see what is there.
+TEST_F(Launch, ADryRunShowsWhoHasWhichGpus) {
+  const auto dry_run = [&](const std::string& place, const std::string& platform, std::vector<std::string> more = {},
+                           const std::string& visible = "0,1") {
+    std::vector<std::string> command = {"launch", place,   "--image",   "x",          "--dry-run",
+                                        "--",     "train", "tiny.toml", "--platform", platform};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command, folder_.path(), {{"CUDA_VISIBLE_DEVICES", visible}});
+  };
+  const Outcome two = dry_run("local:2", "cuda");
+  EXPECT_EQ(two.exit, 0) << two.err;
+  EXPECT_THAT(two.out, AllOf(HasSubstr("# process 0\nCUDA_VISIBLE_DEVICES=0 TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=0 "),
+                             HasSubstr("# process 1\nCUDA_VISIBLE_DEVICES=1 TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 ")));
+  EXPECT_THAT(dry_run("local:2", "cuda", {}, "3,GPU-8f1c,0,2").out,
+              AllOf(HasSubstr("CUDA_VISIBLE_DEVICES=3,GPU-8f1c "), HasSubstr("CUDA_VISIBLE_DEVICES=0,2 ")));
+  EXPECT_THAT(dry_run("local:1", "cuda").out, Not(HasSubstr("CUDA_VISIBLE_DEVICES")));
+
+  // The mesh is of all of them, and is checked.
+  EXPECT_EQ(dry_run("local:2", "cuda", {"mesh=fsdp=2"}).exit, 0);
+  const Outcome more = dry_run("local:2", "cuda", {"mesh=fsdp=4"});
+  EXPECT_EQ(more.exit, 2);
+  EXPECT_THAT(more.err, HasSubstr("mesh"));
+  EXPECT_THAT(dry_run("local:2", "cuda", {"mesh=tensor=2"}).err, HasSubstr("the same rows of a batch"));
+  EXPECT_THAT(dry_run("local:2", "cuda", {}, "0,1,2").err, HasSubstr("3 GPUs can't be divided over 2 processes"));
+
+  const Outcome chips = dry_run("local:2", "tpu");
+  EXPECT_EQ(chips.exit, 2);
+  EXPECT_EQ(chips.out, "");
+  EXPECT_THAT(chips.err, HasSubstr("one process drives all TPU chips of a machine"));
+
+  for (const std::string platform : {"tpu", "cuda"}) {
+    for (const std::string place : {"mpi:2", "slurm:2", "jobset:2"}) {
+      const Outcome plan = dry_run(place, platform);
+      EXPECT_EQ(plan.exit, 0) << place << plan.err;
+      EXPECT_THAT(plan.out, AllOf(HasSubstr("tiny.toml"), HasSubstr("platform"), HasSubstr(platform), Not(HasSubstr("REFUSED")),
+                                  Not(HasSubstr("CUDA_VISIBLE_DEVICES"))))
+          << place;
+    }
+  }
+  EXPECT_TRUE(dry_run("slurm:2", "tpu").out.starts_with("#!/bin/bash\n#SBATCH ")) << "no note before it";
+  // The hosts have the plugin for CUDA, which is nothing without NVIDIA's libraries.
+  const Outcome hosts = dry_run("ssh:a,b", "cuda", {"--plugin", "/opt/xla_cuda_plugin.so"});
+  EXPECT_EQ(hosts.exit, 0) << hosts.err;
+  EXPECT_THAT(hosts.out, AllOf(HasSubstr("--plugin /opt/xla_cuda_plugin.so"), HasSubstr("bin/tessera_gloo.so"),
+                               Not(HasSubstr("bin/xla_cuda_plugin.so")), Not(HasSubstr("bin/xla_cpu_pjrt.so"))));
 }
 
 TEST_F(Launch, ADryRunChecksTheRecipe) {
@@ -321,26 +363,25 @@ TEST_F(Launch, ADryRunChecksTheRecipe) {
   EXPECT_EQ(absent.exit, 0) << absent.err;
   EXPECT_THAT(absent.err, HasSubstr("`/absent/tiny.toml` is not on this machine, and is not checked"));
   EXPECT_EQ(dry_run("local:2", {"absent.toml"}).exit, 2);
-  // How many devices a process alone has is its host's.
-  for (const std::string place : {"slurm:1", "jobset:1", "ssh:a"}) {
+  // How many devices there are is known to the hosts alone, unless they train on their processors.
+  for (const std::string place : {"slurm:1", "jobset:1", "ssh:a", "slurm:2", "jobset:2", "ssh:a,b", "mpi:2"}) {
     const Outcome unknown = dry_run(place, {"tiny.toml", "mesh=fsdp=2"});
     EXPECT_EQ(unknown.exit, 0) << place << unknown.err;
-    EXPECT_THAT(unknown.err, HasSubstr("the mesh is for 2 devices: whether the host has them is not checked")) << place;
+    EXPECT_THAT(unknown.err, HasSubstr("the mesh is for 2 devices: whether the hosts have them is not checked")) << place;
     EXPECT_EQ(dry_run(place, {"tiny.toml", "mesh=fsdp=2", "--platform", "cpu"}).exit, 2) << place;
   }
-  EXPECT_EQ(dry_run("slurm:2", {"tiny.toml", "mesh=fsdp=2"}).exit, 2);
-  EXPECT_EQ(dry_run("ssh:a,b", {"tiny.toml", "mesh=fsdp=2"}).exit, 2);
+  EXPECT_THAT(dry_run("slurm:2", {"tiny.toml", "mesh=tensor=2"}).err, HasSubstr("the same rows of a batch"));
   EXPECT_EQ(dry_run("slurm:1", {"tiny.toml", "mesh=fsdp=2,fsdp=2"}).exit, 2);
 }
 
 TEST_F(Launch, FlagsFromTheEnvironmentAreNotThoseOfPods) {
-  const auto plan = [&](const std::string& place) {
-    return run_program({"launch", place, "--image", "x", "--dry-run", "--", "train", "tiny.toml"}, folder_.path(),
-                       {{"TESSERA_PLATFORM", "tpu"}})
-        .out;
+  const auto exit_of = [&](const std::string& place) {
+    return run_program({"launch", place, "--image", "x", "--dry-run", "--", "train", "tiny.toml", "mesh=fsdp=2"},
+                       folder_.path(), {{"TESSERA_PLATFORM", "cpu"}})
+        .exit;
   };
-  EXPECT_THAT(plan("slurm:2"), HasSubstr("# REFUSED today"));
-  EXPECT_THAT(plan("jobset:2"), Not(HasSubstr("# REFUSED today")));
+  EXPECT_EQ(exit_of("slurm:2"), 2) << "each process has one processor";
+  EXPECT_EQ(exit_of("jobset:2"), 0) << "pods may have GPUs";
 }
 
 TEST_F(Launch, SbatchIsFoundWithTheEnvironmentOfLaunchAndGetsThatOfTheRun) {
@@ -387,9 +428,6 @@ TEST_F(Launch, MistakesAreExplained) {
     EXPECT_THAT(error({"launch", place, "--elastic", "1..2", "--image", "x", "--dry-run", "--", "train", "tiny.toml"}, 2),
                 HasSubstr("starts all of its processes or none"))
         << place;
-    const std::vector<std::string> command = {"launch", place,       "--image",    "x",   "--",
-                                              "train",  "tiny.toml", "--platform", "cuda"};
-    EXPECT_THAT(error(command, 2), HasSubstr("2 processes train on CPUs only, and --platform is cuda")) << place;
   }
 }
 
