@@ -39,9 +39,10 @@ void check_group(const ClientGroup& group, const std::vector<Device>& devices, i
   const bool equal = std::ranges::all_of(of_process, [&](int64_t count) { return count > 0 && count == of_process[0]; });
   if (equal && std::accumulate(of_process.begin(), of_process.end(), int64_t{0}) == static_cast<int64_t>(devices.size()))
     return;
-  throw usage_error(fmt::format("processes have {} devices, and the plugin knows {} of them in all: each must have as many",
-                                fmt::join(of_process, ", "), devices.size()),
-                    {}, "CUDA_VISIBLE_DEVICES says which GPUs a process uses");
+  throw usage_error(
+      fmt::format("all processes must have the same number of devices; they have {} of the {} that the plugin knows",
+                  fmt::join(of_process, ", "), devices.size()),
+      {}, "CUDA_VISIBLE_DEVICES says which GPUs a process uses");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// How several processes agree after which step they end or, where all of them write a checkpoint, save: each says what it is asked for as an argument of every step, and the
-// step's last measurements are the sums over all of them (train/step/step.h).
+// How several processes agree after which step they end or, where all of them write a checkpoint, save: each says what it is asked
+// for as an argument of every step, and the step's last measurements are the sums over all of them (train/step/step.h).
 
 #include <array>
 #include <optional>
