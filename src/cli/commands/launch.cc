@@ -169,9 +169,11 @@ class Launch final : public Command {
                         "it is for the hosts of ssh and tpu-vm: leave it out");
     }
     if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
+    if (dry_run_) {
+      for (launch::Variable& variable : request_.environment) variable.value = launch::kHidden;
+    }
     read_command(launcher);
     if (!dry_run_) return launcher.run(request_);
-    for (launch::Variable& variable : request_.environment) variable.value = launch::kHidden;
     print(launch::to_text(launcher.plan(request_)));
     return Exit::kDone;
   }
