@@ -69,8 +69,9 @@ Exit run(const Request& request) {
 
 }  // namespace
 
-const Launcher kLocal = {"local",   "local:N",        "N processes on this machine, each with its share of the processors",
-                         "local:2", /*copies=*/false, plan,
-                         run};
+const Launcher kLocal = {
+    "local",   "local:N",        "N processes on this machine, each with its share of the processors and GPUs",
+    "local:2", /*copies=*/false, plan,
+    run};
 
 }  // namespace tessera::launch
