@@ -82,7 +82,7 @@ class Client : public std::enable_shared_from_this<Client> {
   bool is_own(size_t device) const { return devices_[device].process == group_.process; }
   // The places of those in devices().
   const std::vector<size_t>& own_devices() const { return own_devices_; }
-  // Nothing where the plugin does not tell (the CPU plugin).
+  // Of a device of this process. Nothing where the plugin does not tell (the CPU plugin).
   std::optional<DeviceMemory> memory(size_t device) const;
 
   // Copies `data` (dense, row-major, byte_count(type) bytes), which may be changed or freed when the call returns.

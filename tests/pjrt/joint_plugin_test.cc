@@ -417,6 +417,15 @@ TEST_F(JointPlugin, RefusesOptionsAsThePluginForCudaDoes) {
               HasSubstr("INVALID_ARGUMENT: Option node_id of PJRT_Client_Create is no int64"));
 }
 
+TEST_F(JointPlugin, CountsTheMemoryOfOwnDevicesAlone) {
+  EXPECT_THAT(both([](Process&) {}), Each(""));
+  Process& second = *processes_[1];
+  EXPECT_GT(PJRT(*plugin_, PJRT_Device_MemoryStats)({.device = second.devices()[0]}).bytes_in_use, 0);
+  EXPECT_THAT(message_of<Error>([&] { PJRT(*plugin_, PJRT_Device_MemoryStats)
+                                      ({.device = second.all_devices()[0]}); }),
+              HasSubstr("FAILED_PRECONDITION"));
+}
+
 // As the program's own client has it: one process, no callbacks.
 TEST_F(JointPlugin, IsAPluginForOneProcessToo) {
   const auto client = Client::create(plugin_);

@@ -38,7 +38,7 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
     alone ? votes_.keep(sums) : votes_.take(sums);
   }
   const bool log_now = step == 1 || recipe::due(step, recipe.log_every, recipe.total);
-  const auto memory = run_.client->memory(0);
+  const auto memory = run_.client->memory(run_.client->own_devices().front());
   // Between two steps only the state is in use: what counts is the most there was.
   const auto most = memory ? std::optional(memory->peak_in_use.value_or(memory->in_use)) : std::nullopt;
   run_.reporter.step(step, metrics, ready, log_now, most);

@@ -40,7 +40,7 @@ void RunRecord::ended(std::string state, std::string message, const pjrt::Client
   if (!started_) return;
   facts_.state = std::move(state);
   facts_.message = std::move(message);
-  if (const auto memory = client.memory(0)) {
+  if (const auto memory = client.memory(client.own_devices().front())) {
     facts_.device_peak = memory->peak_in_use;
     facts_.device_memory = memory->limit;
   }
