@@ -40,9 +40,10 @@ SavedPart whole_entry(const StateLayout& layout, size_t entry) {
 }
 
 bool whole_in_each(const StateLayout& layout, int64_t processes) {
+  const int64_t each = layout.devices() / processes;
   for (size_t entry = 0; entry < layout.entries.size(); ++entry) {
-    for (const auto& [offset, holders] : holders_of(layout, entry, processes)) {
-      if (static_cast<int64_t>(holders.size()) != processes) return false;
+    for (int64_t device = each; device < layout.devices(); ++device) {
+      if (shard_box(layout, entry, device).offset != shard_box(layout, entry, device % each).offset) return false;
     }
   }
   return true;

@@ -22,7 +22,8 @@ Placed shard_box(const StateLayout& layout, size_t entry, int64_t device);
 // An entry's parts on the mesh, each once, on the first device that holds it: the whole entry.
 SavedPart whole_entry(const StateLayout& layout, size_t entry);
 
-// Whether the devices of each of `processes`, to which equal runs of the mesh's devices belong, have the whole state.
+// Whether the devices of each of `processes`, to which equal runs of the mesh's devices belong, have the whole state, and each
+// process its parts in the same order: what one reads part by part can be told to all.
 bool whole_in_each(const StateLayout& layout, int64_t processes);
 
 // For each of `processes`, to which equal runs of the mesh's devices belong, what it saves, by entry: together everything once.

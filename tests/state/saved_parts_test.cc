@@ -44,6 +44,7 @@ TEST(SavedParts, ProcessesHaveAllOfTheStateWhereTheMeshCopiesItForEach) {
   EXPECT_TRUE(whole("fsdp=8", 1));
   EXPECT_FALSE(whole("fsdp=8", 2));
   EXPECT_FALSE(whole("fsdp=4, replica=2", 2)) << "each has copies of a half";
+  EXPECT_FALSE(state::whole_in_each(layout_on("replica=3, fsdp=2", 6), 2)) << "the second has them the other way round";
 }
 
 TEST(SavedParts, EverythingOnceFromDevicesOfItsOwn) {
