@@ -111,6 +111,13 @@ std::string payload_of(const Client& client, const Executable& executable, const
   throw device_error("the plugin's programs for several devices have an unknown form");
 }
 
+// By which processes of a group know a program. Paths and variables of their hosts may differ.
+std::string question_of(std::string_view stablehlo, const CompileOptions& options) {
+  Hasher hasher;
+  hasher.add(stablehlo).add(fmt::format("{}", options.optimization_level.value_or(-1)));
+  return "cached " + to_string(hasher.finish());
+}
+
 }  // namespace
 
 ExecutableCache::ExecutableCache(std::string directory, int64_t max_bytes)
@@ -202,9 +209,15 @@ Executable compile_cached(const Client& client, std::string_view stablehlo, cons
       return std::nullopt;
     }
   };
-  if (auto executable = load()) return std::move(*executable);
+  const bool together = client.group().several();
+  auto loaded = load();
+  if (together && !client.all_say(question_of(stablehlo, options), loaded.has_value()) && loaded) {
+    loaded.reset();
+    out = {.reason = "not in the cache of another process"};
+  }
+  if (loaded) return std::move(*loaded);
   bool waited = false;
-  const auto turn = cache.await_turn(key, waited);
+  const auto turn = together ? nullptr : cache.await_turn(key, waited);
   if (waited) {
     if (auto executable = load()) return std::move(*executable);
   }

@@ -70,7 +70,8 @@ struct CompileReport {
 Hash128 cache_key(const Client& client, std::string_view stablehlo, const CompileOptions& options);
 
 // Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh. Programs for several CPU devices
-// are kept with their collectives in order (collective_order.h).
+// are kept with their collectives in order (collective_order.h). Of a group either all processes have the program in their caches,
+// or all compile it, at the same time: while XLA tries which of several kernels is faster, each process tries some for all.
 Executable compile_cached(const Client& client, std::string_view stablehlo, const CompileOptions& options,
                           const ExecutableCache& cache, CompileReport* report = nullptr);
 

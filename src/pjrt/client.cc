@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -19,6 +20,9 @@
 
 namespace tessera::pjrt {
 namespace {
+
+// A process that is gone ends the others before.
+constexpr std::chrono::hours kAnswerPatience{2};
 
 PjrtError with_plugin_messages(const PjrtError& error, const std::string& messages) {
   return PjrtError(error.call(), error.status(), fmt::format("{}\nthe plugin's messages:\n{}", error.message(), messages),
@@ -138,6 +142,20 @@ size_t Client::device_index(const PJRT_Device* device) const {
     if (handles_[i] == device) return i;
   }
   TESSERA_CHECK(false, "the plugin named a device that is not this process's");
+}
+
+bool Client::all_say(const std::string& question, bool yes) const {
+  if (!group_.several()) return yes;
+  const int64_t time = [&] {
+    const std::lock_guard lock(asked_mutex_);
+    return asked_[question]++;
+  }();
+  const auto key = [&](int64_t process) { return fmt::format("said/{}/{}/{}", question, time, process); };
+  group_.store->put(key(group_.process), yes ? "yes" : "no");
+  for (int64_t process = 0; yes && process < group_.processes; ++process) {
+    yes = group_.store->get(key(process), kAnswerPatience) == "yes";
+  }
+  return yes;
 }
 
 std::optional<DeviceMemory> Client::memory(size_t device) const {

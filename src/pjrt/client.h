@@ -2,7 +2,9 @@
 // The devices of one plugin in this process.
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,6 +84,8 @@ class Client : public std::enable_shared_from_this<Client> {
   bool is_own(size_t device) const { return devices_[device].process == group_.process; }
   // The places of those in devices().
   const std::vector<size_t>& own_devices() const { return own_devices_; }
+  // Whether all processes of the group say yes, each of which asks this. Waits for those that may say no.
+  bool all_say(const std::string& question, bool yes) const;
   // Of a device of this process. Nothing where the plugin does not tell (the CPU plugin).
   std::optional<DeviceMemory> memory(size_t device) const;
 
@@ -116,6 +120,8 @@ class Client : public std::enable_shared_from_this<Client> {
   std::vector<Device> devices_;
   std::vector<PJRT_Device*> handles_;
   std::vector<size_t> own_devices_;
+  mutable std::mutex asked_mutex_;
+  mutable std::map<std::string, int64_t> asked_;  // how often
   std::unique_ptr<LargeTemporaries> large_temporaries_;
 };
 

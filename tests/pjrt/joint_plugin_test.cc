@@ -7,6 +7,7 @@
 #include <pjrt_c_api.h>
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "pjrt/cache.h"
 #include "pjrt/pjrt_testing.h"
 #include "pjrt/plugin/call.h"
 #include "pjrt/program/c_arguments.h"
@@ -421,9 +423,72 @@ TEST_F(JointPlugin, CountsTheMemoryOfOwnDevicesAlone) {
   EXPECT_THAT(both([](Process&) {}), Each(""));
   Process& second = *processes_[1];
   EXPECT_GT(PJRT(*plugin_, PJRT_Device_MemoryStats)({.device = second.devices()[0]}).bytes_in_use, 0);
-  EXPECT_THAT(message_of<Error>([&] { PJRT(*plugin_, PJRT_Device_MemoryStats)
-                                      ({.device = second.all_devices()[0]}); }),
+  EXPECT_THAT(message_of<Error>([&] {
+                PJRT(*plugin_, PJRT_Device_MemoryStats)
+                ({.device = second.all_devices()[0]});
+              }),
               HasSubstr("FAILED_PRECONDITION"));
+}
+
+// As the processes of a run have it (train/process/processes.h).
+class Values final : public KeyValues {
+ public:
+  void put(const std::string& key, const std::string& value) override {
+    const std::scoped_lock lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+  }
+  std::string get(const std::string& key, std::chrono::milliseconds) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return values_.contains(key); });
+    return values_[key];
+  }
+  std::optional<std::string> find(const std::string& key) override {
+    const std::scoped_lock lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+// `f` of the clients of two processes, each on a thread.
+void with_both(const std::function<void(int64_t node)>& f) {
+  std::vector<std::thread> threads;
+  for (int64_t node = 0; node < 2; ++node) threads.emplace_back(f, node);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(JointPlugin, ProcessesTakeAProgramFromTheirCachesOrCompileItTogether) {
+  set("XDG_CONFIG_HOME", directory_ / "config");
+  const auto values = std::make_shared<Values>();
+  std::array<std::shared_ptr<Client>, 2> clients;
+  with_both([&](int64_t node) {
+    clients[static_cast<size_t>(node)] =
+        Client::create(plugin_, {.create_options = {{"node_id", node}, {"num_nodes", int64_t{2}}}, .group = {node, 2, values}});
+  });
+  with_both([&](int64_t node) {
+    const Client& client = *clients[static_cast<size_t>(node)];
+    EXPECT_TRUE(client.all_say("cached", true));
+    EXPECT_FALSE(client.all_say("cached", node == 0));
+    EXPECT_FALSE(client.all_say("cached", node == 1));
+    EXPECT_FALSE(client.all_say("cached", false));
+    EXPECT_TRUE(client.all_say("another", true));
+  });
+  // On one machine none waits for the other to have compiled it: that would wait for this one.
+  const ExecutableCache cache(directory_ / "cache");
+  bool waited = false;
+  const auto turn = cache.await_turn(cache_key(*clients[0], kSum, kAll), waited);
+  ASSERT_TRUE(turn);
+  with_both([&](int64_t node) {
+    CompileReport report;
+    const Executable sum = compile_cached(*clients[static_cast<size_t>(node)], kSum, kAll, cache, &report);
+    EXPECT_FALSE(report.cached);
+    EXPECT_EQ(sum.devices().size(), 2u);
+  });
 }
 
 // As the program's own client has it: one process, no callbacks.
