@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -17,6 +18,17 @@
 #include "train/step/step.h"
 
 namespace tessera::train {
+namespace {
+
+// What follows from the disk, as the leader sees it, where all processes save or none.
+bool leader_says(Run& run, bool yes) {
+  if (!run.saves_jointly) return yes;
+  std::byte said{yes};
+  run.processes.copy_from_leader({&said, 1});
+  return said != std::byte{0};
+}
+
+}  // namespace
 
 void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
   const int64_t step = dispatched.step;
@@ -113,7 +125,7 @@ bool AfterStep::finish() {
   bool new_best = false;
   if (scores) {
     follow_plateau(*scores);
-    new_best = saver_.best().take(*scores);
+    new_best = leader_says(run_, saver_.best().take(*scores));
     scores_ = *scores;
   }
   const bool stopped = run_.stop.requested();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -80,8 +81,24 @@ std::optional<NamedScores> RunEvaluators::run(state::DeviceArrays& state, bool a
     const std::string averaged = recipe::averaged_name(plan.name);
     if (!run_one(runner, plan, averaged, state, run_.layout.average_index(), scores)) return std::nullopt;
   }
+  take_leaders(scores);
   tell(scores);
   return scores;
+}
+
+// All processes do the same with scores only where those are the same to the last bit, and mathematical functions of the system
+// round otherwise on another host's processors.
+void RunEvaluators::take_leaders(NamedScores& scores) const {
+  std::vector<double> values;
+  for (const auto& [name, s] : scores) {
+    for (const Score& score : s.values) values.push_back(score.value);
+  }
+  if (values.empty()) return;
+  run_.processes.copy_from_leader(std::as_writable_bytes(std::span(values)));
+  auto next = values.begin();
+  for (auto& [name, s] : scores) {
+    for (Score& score : s.values) score.value = *next++;
+  }
 }
 
 // With the weights at entry `first` of the state. False when a signal came in between.

@@ -34,6 +34,7 @@ class RunEvaluators {
                state::DeviceArrays& state, size_t first, NamedScores& scores);
   // What sinks get of an evaluation besides its scores; features at the end of the run alone.
   void show(const recipe::EvalPlan& plan, const Evaluation& evaluation, EvaluationSummary summary) const;
+  void take_leaders(NamedScores& scores) const;
   void tell(const NamedScores& scores);
 
   Run& run_;
