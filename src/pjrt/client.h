@@ -30,8 +30,6 @@ class LargeTemporaries;
 struct ClientGroup {
   int64_t process = 0, processes = 1;
   std::shared_ptr<KeyValues> store;  // null where there is one process
-  // Among the processes of the group on this machine, as far as is known.
-  int64_t local_process = 0, local_processes = 1;
 
   bool several() const { return processes > 1; }
 };

@@ -431,7 +431,7 @@ TEST_F(JointPlugin, CountsTheMemoryOfOwnDevicesAlone) {
 }
 
 // As the processes of a run have it (train/process/processes.h).
-class Values final : public KeyValues {
+class ToldValues final : public KeyValues {
  public:
   void put(const std::string& key, const std::string& value) override {
     const std::scoped_lock lock(mutex_);
@@ -464,7 +464,7 @@ void with_both(const std::function<void(int64_t node)>& f) {
 
 TEST_F(JointPlugin, ProcessesTakeAProgramFromTheirCachesOrCompileItTogether) {
   set("XDG_CONFIG_HOME", directory_ / "config");
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<ToldValues>();
   std::array<std::shared_ptr<Client>, 2> clients;
   with_both([&](int64_t node) {
     clients[static_cast<size_t>(node)] =

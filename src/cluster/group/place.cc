@@ -11,14 +11,12 @@
 namespace tessera::group {
 namespace {
 
-// Of all processes, and of those on a host.
 struct Scheduler {
-  const char *id, *count, *local_id, *local_count;
+  const char *id, *count;
 };
-constexpr Scheduler kSchedulers[] = {
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"JOB_COMPLETION_INDEX", "TESSERA_NUM_PROCESSES", nullptr, nullptr}};
+constexpr Scheduler kSchedulers[] = {{"SLURM_PROCID", "SLURM_NTASKS"},
+                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                     {"JOB_COMPLETION_INDEX", "TESSERA_NUM_PROCESSES"}};
 
 int64_t whole_number(const char* name, const std::string& text) {
   int64_t value = 0;
@@ -41,17 +39,6 @@ void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, s
 }
 
 }  // namespace
-
-void ask_of_host(const Environment& environment, Place& place) {
-  for (const Scheduler& scheduler : kSchedulers) {
-    if (!environment(scheduler.id) || !scheduler.local_id) continue;
-    const auto id = environment(scheduler.local_id), count = environment(scheduler.local_count);
-    if (!id || !count) return;
-    const int64_t local_id = whole_number(scheduler.local_id, *id), local_count = whole_number(scheduler.local_count, *count);
-    if (local_id < local_count) place.local_id = local_id, place.local_count = local_count;
-    return;
-  }
-}
 
 Environment process_environment() {
   return [](const char* name) -> std::optional<std::string> {
@@ -93,10 +80,8 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   }
   if (options.coordinator.empty())
     throw usage_error(fmt::format("{} processes need a coordinator to meet at", *count), {}, kHelp);
-  Place place{*id, *count, options.coordinator, options.run.empty() ? scheduled_run(environment) : options.run,
-              read_run_key(options.key)};
-  ask_of_host(environment, place);
-  return place;
+  return {*id, *count, options.coordinator, options.run.empty() ? scheduled_run(environment) : options.run,
+          read_run_key(options.key)};
 }
 
 }  // namespace tessera::group

@@ -14,8 +14,6 @@ struct Place {
   std::string coordinator;  // of etcd, as host:port; empty where there is one process
   std::string run;          // tells runs of one coordinator apart, and starts of one run
   std::string key = {};     // of TLS with the coordinator (cluster/group/run_key.h); empty: plain
-  // Among the processes that mpirun or srun started on this host; one of one where they don't say.
-  int64_t local_id = 0, local_count = 1;
 
   bool several() const { return num_processes > 1; }
   bool leads() const { return process_id == 0; }

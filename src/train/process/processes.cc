@@ -143,7 +143,7 @@ void Processes::compare_clocks() {
 
 pjrt::ClientGroup Processes::client_group() const {
   if (!several()) return {};
-  return {index(), count(), std::make_shared<PluginValues>(members_), place_.local_id, place_.local_count};
+  return {index(), count(), std::make_shared<PluginValues>(members_)};
 }
 
 void Processes::connect() {

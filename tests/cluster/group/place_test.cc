@@ -60,22 +60,6 @@ TEST(Place, IsWhatTheSchedulerSays) {
   EXPECT_EQ(job.num_processes, 6);
 }
 
-TEST(Place, KnowsWhichProcessesAreOnItsHost) {
-  const PlaceOptions options{.coordinator = "host:2379"};
-  const std::map<std::string, std::string> mpi = {{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "8"}};
-  EXPECT_EQ(find_place(options, environment(mpi)).local_count, 1);
-  auto more = mpi;
-  more.insert({{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}});
-  const Place place = find_place(options, environment(more));
-  EXPECT_EQ(place.local_id, 1);
-  EXPECT_EQ(place.local_count, 4);
-  const Place slurm = find_place(
-      options,
-      environment({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS_PER_NODE", "2"}}));
-  EXPECT_EQ(slurm.local_id, 1);
-  EXPECT_EQ(slurm.local_count, 2);
-}
-
 TEST(Place, IsToldByPmixWhereThatIsThere) {
   const auto several = [](std::map<std::string, std::string> more) {
     more.insert({{"PMIX_NAMESPACE", "7"}, {"PMIX_RANK", "1"}});

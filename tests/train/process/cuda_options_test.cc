@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -29,6 +33,19 @@ class Variables {
 
  private:
   const Map values_;
+};
+
+// What processes tell each other; what none has told is missing at once.
+class ToldValues final : public pjrt::KeyValues {
+ public:
+  void put(const std::string& key, const std::string& value) override { values_[key] = value; }
+  std::string get(const std::string& key, std::chrono::milliseconds) override { return values_.at(key); }
+  std::optional<std::string> find(const std::string& key) override {
+    return values_.contains(key) ? std::optional(values_[key]) : std::nullopt;
+  }
+
+ private:
+  Map values_;
 };
 
 TEST(CudaOptions, AreJaxsVariablesOfMemory) {
@@ -56,16 +73,40 @@ TEST(CudaOptions, AreJaxsVariablesOfMemory) {
 }
 
 TEST(CudaOptions, TellTheProcessOfAGroup) {
-  pjrt::ClientGroup group{.process = 1, .processes = 4};
-  const pjrt::Options options = cuda_options(group);
+  const auto values = std::make_shared<ToldValues>();
+  values->put("gpus/0", "another host");
+  const pjrt::Options options = cuda_options({.process = 1, .processes = 2, .store = values});
   EXPECT_EQ(std::get<int64_t>(options.at("node_id")), 1);
-  EXPECT_EQ(std::get<int64_t>(options.at("num_nodes")), 4);
+  EXPECT_EQ(std::get<int64_t>(options.at("num_nodes")), 2);
   EXPECT_FALSE(options.contains("visible_devices"));
-  // GPUs that it was given are its own, however many processes are on this machine.
-  group.local_process = 1;
-  group.local_processes = 2;
+}
+
+// As srun starts processes: each sees all GPUs of the job on its host.
+TEST(CudaOptions, DivideGpusThatSeveralProcessesSee) {
+  const auto own = [](int64_t process, const std::shared_ptr<ToldValues>& values) {
+    return std::get<std::vector<int64_t>>(
+        cuda_options({.process = process, .processes = 3, .store = values}).at("visible_devices"));
+  };
+  const auto values = std::make_shared<ToldValues>();
+  values->put("gpus/0", "another host");
+  {
+    const Variables seen(Map{{"CUDA_VISIBLE_DEVICES", "4,5,6,7"}});
+    EXPECT_ANY_THROW(own(2, values)) << "process 1 has not told yet";
+    values->put("gpus/1", values->find("gpus/2").value());
+    EXPECT_EQ(own(2, values), (std::vector<int64_t>{2, 3}));
+    EXPECT_EQ(own(1, values), (std::vector<int64_t>{0, 1}));
+  }
+  {
+    const Variables seen(Map{{"CUDA_VISIBLE_DEVICES", "4,5,6"}});
+    const auto others = std::make_shared<ToldValues>();
+    others->put("gpus/0", "another host");
+    EXPECT_ANY_THROW(own(2, others));
+    others->put("gpus/1", others->find("gpus/2").value());
+    EXPECT_THROW(own(2, others), Error) << "3 GPUs over 2 processes";
+  }
+  // Of those that were given GPUs of their own none sees another's.
   const Variables given(Map{{"CUDA_VISIBLE_DEVICES", "3"}});
-  EXPECT_FALSE(cuda_options(group).contains("visible_devices"));
+  EXPECT_FALSE(cuda_options({.process = 2, .processes = 3, .store = values}).contains("visible_devices"));
 }
 
 }  // namespace
