@@ -78,6 +78,7 @@ void JointSave::wait_until(std::string_view awaited, const std::function<bool()>
   auto changed = Clock::now();
   for (auto sleep = kFirstSleep; !reached(); sleep = std::min(2 * sleep, kLastSleep)) {
     check_marker();
+    if (writers_.alone && *writers_.alone) throw data_error(fmt::format("{}, and the other processes have ended", awaited));
     std::this_thread::sleep_for(sleep);
     std::string now = contents();
     if (now != seen) {

@@ -4,9 +4,11 @@
 // list, as a file; the first waits for all lists, checks that the arrays are whole, and commits. Whoever fails says so in a
 // file beside the directory, and nobody commits. docs/formats/checkpoint.md has the order of the steps.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,8 @@ struct Writers {
   int64_t first_pid = 0;  // process id of the first one, which all are given; 0 where there is only one
   // A process that waits gives up when nothing of what the others do has shown for so long.
   std::chrono::milliseconds patience = std::chrono::minutes(10);
+  // Set once the others have ended: whoever waits for them gives up. Null: nobody tells.
+  std::shared_ptr<const std::atomic<bool>> alone = nullptr;
 
   bool leads() const { return index == 0; }
   bool several() const { return count > 1; }

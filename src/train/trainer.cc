@@ -256,7 +256,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (run.stop.requested()) compiler.abandon();
   } catch (...) {
     const std::exception_ptr failure = run.processes.wait_for_news(std::current_exception());
-    run.processes.fail(failure);
+    if (run.processes.fail(failure)) saver.stay_alone();
     end_control("the run failed");
     run.reporter.console().finish();
     record_failure(run, failure);

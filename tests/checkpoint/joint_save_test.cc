@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <memory>
 
 #include "base/error.h"
 #include "checkpoint/snapshots.h"
@@ -248,6 +250,17 @@ bool saves(const std::string& directory, const Writers& writers, Snapshot snapsh
   const auto failure = manager.poll_failure();
   if (failure && why) *why = failure->message;
   return !failure;
+}
+
+TEST(JointSave, NobodyWaitsForProcessesThatHaveEnded) {
+  const TempDir directory;
+  for (int64_t i = 0; i < kWriters; ++i) {
+    Writers writers = writers_of(i, std::chrono::hours(24));
+    writers.alone = std::make_shared<std::atomic<bool>>(true);
+    std::string why;
+    EXPECT_FALSE(saves(directory.path(), writers, part_of(everything(10), i), &why));
+    EXPECT_THAT(why, HasSubstr(i == 0 ? "process 2 has not ended writing, and the other processes have ended" : "process"));
+  }
 }
 
 // Real processes, one of which is killed in the middle of a save: the others notice, and the checkpoint before is the newest.

@@ -62,6 +62,7 @@ void Saver::open(const state::DeviceArrays& state) {
     return;
   }
   writers_ = {.index = run_.processes.index(), .count = run_.processes.count()};
+  writers_.alone = alone_;
   writers_.first_pid = std::stoll(run_.processes.from_leader("saves", std::to_string(::getpid())));
   expect_shared_directory();
   checkpoints_.emplace(store::join_path(run_.home, "checkpoints"), rules(), store::local_files(), checkpoint::kMaxBytesInFlight,

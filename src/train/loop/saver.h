@@ -2,9 +2,11 @@
 // Saves the checkpoints of a run, removes those that don't stay, and answers whoever asked for one. Of several processes the leader
 // alone saves, unless the state is split over them (Run::saves_jointly).
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 
 #include "checkpoint/manager.h"
@@ -34,6 +36,8 @@ class Saver {
   void save_unless_saved();
   // Warns of saves that failed. Cheap.
   void report_failures();
+  // The other processes end: what waits for their parts of a checkpoint gives up.
+  void stay_alone() { *alone_ = true; }
   // Until nothing is being saved any more.
   void wait();
   int64_t failures() const { return checkpoints_->failures(); }
@@ -48,6 +52,7 @@ class Saver {
   checkpoint::KeepRules rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }
 
   Run& run_;
+  const std::shared_ptr<std::atomic<bool>> alone_ = std::make_shared<std::atomic<bool>>(false);
   checkpoint::Writers writers_;
   std::optional<checkpoint::CheckpointManager> checkpoints_;
   BestCheckpointKeeper best_;

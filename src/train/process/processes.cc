@@ -188,17 +188,19 @@ std::exception_ptr Processes::wait_for_news(const std::exception_ptr& failure) c
   }
 }
 
-void Processes::fail(const std::exception_ptr& failure) const {
-  if (!several()) return;
+bool Processes::fail(const std::exception_ptr& failure) const {
+  if (!several()) return false;
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
     if (error.code() == Exit::kDiverged && !leads()) wait_for_leaders_failure();
     members_->fail(error.code());
+    return error.code() != Exit::kPreempted && error.code() != Exit::kInterrupted;
   } catch (const std::bad_alloc&) {
     members_->fail(Exit::kDevice);
+    return true;
   } catch (...) {
-    // A bug of ours: the others end with 75.
+    return false;  // a bug of ours: the others end with 75
   }
 }
 

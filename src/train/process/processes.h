@@ -63,8 +63,8 @@ class Processes {
   // meanwhile. Else gives the failure as it is to be told: one with that code where a connection to another process broke.
   std::exception_ptr wait_for_news(const std::exception_ptr& failure) const;
   // Tells the others of a failure that ends this process: they end with the same exit code where another start would end so
-  // too, and this one is not ended any more because another one is.
-  void fail(const std::exception_ptr& failure) const;
+  // too, and this one is not ended any more because another one is. Whether they were told so.
+  bool fail(const std::exception_ptr& failure) const;
   // The end, once all have come to it.
   void leave();
 
