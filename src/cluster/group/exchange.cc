@@ -35,7 +35,7 @@ constexpr std::chrono::minutes kConnectPatience{10};
 const Module kModule{.file = "tessera_gloo.so",
                      .environment = "TESSERA_GLOO",
                      .function = "tessera_gloo_api",
-                     .needed_by = "several processes on CPUs need",
+                     .needed_by = "several processes need",
                      .code = Exit::kDevice,
                      .help_missing = "./dev build makes it; TESSERA_GLOO=FILE names it elsewhere",
                      .help_unloadable = "apt-get install libgloo0"};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -67,6 +68,13 @@ void throw_missing_function(const Plugin& plugin, const char* name) {
 bool is_out_of_memory(const std::exception& error) {
   const auto* pjrt = dynamic_cast<const PjrtError*>(&error);
   return pjrt != nullptr && pjrt->status() == PJRT_Error_Code_RESOURCE_EXHAUSTED;
+}
+
+bool is_of_connection(const std::exception& error) {
+  const auto* pjrt = dynamic_cast<const PjrtError*>(&error);
+  if (pjrt == nullptr) return false;
+  constexpr std::array kCodes = {PJRT_Error_Code_UNAVAILABLE, PJRT_Error_Code_ABORTED, PJRT_Error_Code_DEADLINE_EXCEEDED};
+  return std::ranges::find(kCodes, pjrt->status()) != kCodes.end() || pjrt->message().find("NCCL") != std::string::npos;
 }
 
 }  // namespace tessera::pjrt

@@ -25,4 +25,8 @@ class PjrtError : public Error {
 // The device (or host) had too little memory: RESOURCE_EXHAUSTED. `train` then names the largest arrays.
 bool is_out_of_memory(const std::exception& error);
 
+// Of a program or client of several processes: another one was not reached, or gave no answer. UNAVAILABLE, ABORTED or
+// DEADLINE_EXCEEDED, or what NCCL says.
+bool is_of_connection(const std::exception& error);
+
 }  // namespace tessera::pjrt

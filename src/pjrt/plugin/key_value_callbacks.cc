@@ -40,8 +40,10 @@ PJRT_Error* guarded(Args& args, Fn&& answer) noexcept {
 
 PJRT_Error* get(PJRT_KeyValueGetCallback_Args* args) {
   return guarded(*args, [&](const auto&) -> PJRT_Error* {
-    give_value(store_of(args->user_arg).get({args->key, args->key_size}, std::chrono::milliseconds(args->timeout_in_ms)),
-               *args);
+    // A wait without an end may be more milliseconds than the number holds.
+    const std::chrono::milliseconds patience =
+        args->timeout_in_ms < 0 ? std::chrono::hours(24) : std::chrono::milliseconds(args->timeout_in_ms);
+    give_value(store_of(args->user_arg).get({args->key, args->key_size}, patience), *args);
     return nullptr;
   });
 }

@@ -74,14 +74,7 @@ void Saver::expect_shared_directory() const {
   const std::string path = store::join_path(run_.home, kRecipeFile);
   const auto text = [&] { return store::local_files().info(path) ? store::read_text(store::local_files(), path) : ""; };
   const std::string seen = text();
-  if (run_.processes.from_leader("recipe file", seen) == seen) return;
-  throw usage_error(fmt::format("process {} does not see the run's directory, where the mesh `{}` has each process write its "
-                                "part of the state",
-                                run_.processes.index(), run_.layout.mesh.text()),
-                    run_.home,
-                    fmt::format("put it on a disk that all hosts see, or copy the state for every process: mesh=\"replica={}, "
-                                "fsdp=-1\"",
-                                run_.processes.count()));
+  run_.expect_shared(run_.home, run_.processes.from_leader("recipe file", seen) == seen);
 }
 
 void Saver::save(bool owed, const std::function<void()>& line) {

@@ -49,8 +49,8 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   }
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
   if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
-  if (run_.saves_jointly) open_leaders_checkpoint();
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
+  if (run_.saves_jointly) open_leaders_checkpoint(!whose.empty());
   const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
   if (state.empty()) {
     run_.progress.owed = evaluates;
@@ -63,12 +63,17 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
 }
 
 // Each process reads what its devices hold.
-void StartingPoint::open_leaders_checkpoint() {
+void StartingPoint::open_leaders_checkpoint(bool own) {
   namespace fs = std::filesystem;
   const std::string path =
       run_.processes.from_leader("checkpoint", checkpoint_ ? fs::absolute(checkpoint_->path).string() : "");
   if (path.empty() || run_.processes.leads()) return;
-  checkpoint_ = checkpoint::load(path);
+  if (own) {
+    run_.expect_shared(path, store::local_files().info(path).has_value());
+    checkpoint_ = checkpoint::load(path);
+  } else {
+    checkpoint_ = state::open_checkpoint(*run_.recipe.run.resume, "resume");
+  }
   state::check_arrays(run_.layout, checkpoint_->arrays, path);
 }
 

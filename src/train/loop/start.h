@@ -36,7 +36,7 @@ class StartingPoint {
   void put(StepState& state, std::future<Compiled>& init_program, bool parameters);
 
  private:
-  void open_leaders_checkpoint();
+  void open_leaders_checkpoint(bool own);
   void take_up(const std::string& state);
   void tell_of_data() const;
   void put_checkpoint(StepState& state);

@@ -3,24 +3,19 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/system/environment.h"
-#include "base/system/process.h"
 #include "base/text/text.h"
 #include "pjrt/plugin/accelerators.h"
+#include "train/process/neighbours.h"
 
 namespace tessera::train {
 namespace {
-
-// As long as processes wait for each other at the start.
-constexpr std::chrono::minutes kTellPatience{10};
 
 // The first of JAX's variables that is set: its users have them in their scripts.
 std::string jax_variable(const char* name) {
@@ -43,32 +38,17 @@ void set_memory(pjrt::Options& options) {
   if (const std::string text = jax_variable("ALLOCATOR"); !text.empty()) options["allocator"] = text;
 }
 
-// Which GPUs a process sees: two containers of a machine, which have names of their own, see others.
-std::string seen_gpus(const char* visible) {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{} {} {}", host_name(), boot, visible ? visible : "all");
-}
-
 // CUDA numbers those that a process sees from 0.
 void set_devices(const pjrt::ClientGroup& group, pjrt::Options& options) {
   options["node_id"] = group.process;
   options["num_nodes"] = group.processes;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const auto key = [](int64_t process) { return fmt::format("gpus/{}", process); };
-  const std::string seen = seen_gpus(visible);
-  group.store->put(key(group.process), seen);
-  int64_t place = 0, sharing = 0;
-  for (int64_t process = 0; process < group.processes; ++process) {
-    if (group.store->get(key(process), kTellPatience) != seen) continue;
-    if (process == group.process) place = sharing;
-    ++sharing;
-  }
-  if (sharing == 1) return;
+  const Neighbours neighbours = find_neighbours(group, visible ? visible : "all");
+  if (neighbours.count == 1) return;
   std::vector<std::string> numbers;
   for (size_t i = 0; i < pjrt::visible_gpus(visible, pjrt::nvidia_gpus()).size(); ++i) numbers.push_back(std::to_string(i));
   std::vector<int64_t> own;
-  for (const std::string& number : split(pjrt::gpus_of_process(numbers, place, sharing), ','))
+  for (const std::string& number : split(pjrt::gpus_of_process(numbers, neighbours.place, neighbours.count), ','))
     own.push_back(std::stoll(number));
   options["visible_devices"] = std::move(own);
 }

@@ -5,11 +5,27 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/system/environment.h"
+#include "cluster/group/members.h"
+#include "pjrt/plugin/error.h"
 #include "train/process/cuda_options.h"
+#include "train/process/neighbours.h"
 #include "train/process/platform_choice.h"
 #include "train/process/product_check.h"
 
 namespace tessera::train {
+
+namespace {
+
+void expect_own_chips(const pjrt::ClientGroup& group) {
+  const Neighbours neighbours = find_neighbours(group, environment_variable("TPU_VISIBLE_CHIPS", "all"));
+  if (neighbours.count == 1) return;
+  throw usage_error(
+      fmt::format("{} processes of the run are on this host, and one drives all of its TPU chips", neighbours.count), {},
+      "start one process on each host; --platform cpu trains on the hosts' processors");
+}
+
+}  // namespace
 
 std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group) {
   const std::string name(pjrt::platform_name(options.platform));
@@ -21,11 +37,16 @@ std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::Cl
   }
   pjrt::ClientOptions client_options{.cpu_device_count = options.devices.value_or(1), .create_options = {}};
   if (options.platform == pjrt::Platform::kCuda) client_options.create_options = cuda_options(group);
+  if (options.platform == pjrt::Platform::kTpu && group.several()) expect_own_chips(group);
+  const bool several = group.several();
   client_options.group = std::move(group);
   std::shared_ptr<pjrt::Client> client;
   try {
     client = pjrt::Client::create(std::move(plugin), client_options);
   } catch (const Error& error) {
+    if (several && pjrt::is_of_connection(error))
+      throw group::transient_error(fmt::format("the devices of all processes were not found: {}", error.message()),
+                                   error.where());
     if (!error.help().empty()) throw;
     throw Error(error.code(), error.message(), error.where(),
                 fmt::format("is there a {} device on this machine, with its driver? `tessera devices` shows what can be used; "

@@ -18,6 +18,7 @@
 #include "base/text/text.h"
 #include "config/section.h"
 #include "host/processes.h"
+#include "pjrt/plugin/error.h"
 #include "recipe/run_identity.h"
 
 namespace tessera::train {
@@ -173,13 +174,15 @@ std::vector<std::string> Processes::gather(std::string bytes) {
 }
 
 std::exception_ptr Processes::wait_for_news(const std::exception_ptr& failure) const {
-  if (!exchange_) return failure;
+  if (!several()) return failure;
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
+    const bool connection = pjrt::is_of_connection(error);
+    if (!connection && !exchange_) return failure;
     if (error.code() != Exit::kDevice && error.code() != Exit::kPreempted) return failure;
     std::this_thread::sleep_for(kNewsPatience);
-    if (!exchange_->broken()) return failure;
+    if (!connection && !exchange_->broken()) return failure;
     return std::make_exception_ptr(
         group::transient_error(fmt::format("the connection to another process broke: {}", error.message()), {},
                                "the run goes on from its last checkpoint when it is started again"));

@@ -37,6 +37,7 @@ struct TrainOptions {
   std::chrono::milliseconds stop_patience = kStopPatience;  // of its end with a disk that does not answer
   // The run goes back to the checkpoint of this step; later ones are put aside. Nothing: it goes on from the newest one.
   std::optional<int64_t> from_step = {};
+  bool copied = false;  // the workdir is this machine's copy of one in a bucket
 };
 
 }  // namespace tessera::train

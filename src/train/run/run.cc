@@ -117,7 +117,30 @@ std::string Run::choose_home(const TrainOptions& options) {
 
 bool Run::splits_state() const { return recipe.joint && !state::whole_in_each(layout, processes.count()); }
 
+void Run::expect_own_directory(const TrainOptions& options) const {
+  if (!saves_jointly || !options.copied) return;
+  throw usage_error(
+      fmt::format("mesh `{}` splits the state over {} processes, which then write a checkpoint together: that can't "
+                  "be done in a bucket",
+                  layout.mesh.text(), processes.count()),
+      "--workdir", fmt::format("name a directory that all hosts see, or {}", copies_help()));
+}
+
+std::string Run::copies_help() const {
+  return fmt::format("copy the state for every process: mesh=\"replica={}, fsdp=-1\"", processes.count());
+}
+
+void Run::expect_shared(const std::string& path, bool seen) const {
+  if (seen) return;
+  throw usage_error(
+      fmt::format("process {} does not see what process 0 has of the run there, and the mesh `{}` has each process "
+                  "read and write its part of the state",
+                  processes.index(), layout.mesh.text()),
+      path, fmt::format("put it on a disk that all hosts see, or {}", copies_help()));
+}
+
 void Run::agree(const TrainOptions& options) {
+  expect_own_directory(options);
   processes.expect_same("the program", options.version);
   processes.expect_same("the recipe", recipe.text, keys_that_differ);
   processes.expect_same("the data", recipe::data_summary(recipe));

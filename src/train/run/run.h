@@ -33,6 +33,9 @@ struct Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
+  // A usage Error where this process does not see `path`, a file or directory of the run that all of them read or write, because no
+  // process has all of the state.
+  void expect_shared(const std::string& path, bool seen) const;
   // Waits for the client, and says to whom it matters which one it is.
   void connect();
 
@@ -79,6 +82,8 @@ struct Run {
   int64_t device_count(const DeviceOptions& device);
   std::string choose_home(const TrainOptions& options);
   bool splits_state() const;
+  std::string copies_help() const;
+  void expect_own_directory(const TrainOptions& options) const;
   void agree(const TrainOptions& options);
   void open_log(monitor::LogFile& log) const;
 };
