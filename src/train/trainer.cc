@@ -86,8 +86,9 @@ Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, boo
   const ProgramOptions options = train_options(recipe, host::register_kernels(*run.client));
   const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   Programs programs;
-  programs.step = compiler.start(train_program(*recipe.model, run.layout, *recipe.optimizer, options),
-                                 named ? pjrt::ExecutableCache("") : run.cache,
+  Program step = train_program(*recipe.model, run.layout, *recipe.optimizer, options);
+  step.profiled = run.profiles.planned();
+  programs.step = compiler.start(std::move(step), named ? pjrt::ExecutableCache("") : run.cache,
                                  arguments_of(run.layout, run.layout.entries.size(), images));
   pictures.start(compiler, options);
   if (draws) {

@@ -47,7 +47,6 @@ struct Order {
   Profiles::Clock::time_point not_before;            // or a later one
   std::optional<Profiles::Clock::time_point> until;  // or when
   Profiles::Done done;                               // null: the console gets the table
-  bool device = true;                                // the plugin's profiler too
 };
 
 }  // namespace
@@ -68,6 +67,7 @@ struct Profiles::Work : std::enable_shared_from_this<Work> {
   std::shared_ptr<const pjrt::Plugin> plugin;
   std::shared_ptr<const pjrt::Executable> program;
   bool on_cpu = false;
+  std::string left_out;               // why the plugin's profiler records nothing
   bool busy = false;                  // from the start of a recording until it is written
   int threads = 0;                    // that have not told what became of theirs
   std::optional<int64_t> last;        // step of the one under way,
@@ -86,6 +86,7 @@ struct Profiles::Work : std::enable_shared_from_this<Work> {
 
 std::string Profiles::Work::begin(Order order) {
   std::shared_ptr<const pjrt::Plugin> of;
+  std::string without;
   {
     const std::lock_guard lock(mutex);
     if (ending) return "the run has ended";
@@ -95,13 +96,15 @@ std::string Profiles::Work::begin(Order order) {
     last = order.last;
     not_before = order.not_before;
     recorded.reset();
-    of = plugin;
+    of = left_out.empty() ? plugin : nullptr;
+    without = left_out;
     if (on_cpu && !start_cpu_samples())
       log_warning("the system gives no samples of processor time; the profile is without them");
   }
+  if (!without.empty()) log_note(fmt::format("the profile has what the host does: {}", without));
   std::optional<pjrt::Profiler> device;
   try {
-    if (of && order.device) device = pjrt::Profiler::start(of);
+    if (of) device = pjrt::Profiler::start(of);
   } catch (const Error& error) {
     log_warning(error.message() + "; the profile has what the host does");
   }
@@ -225,6 +228,11 @@ void Profiles::watch(std::shared_ptr<const pjrt::Plugin> plugin, bool on_cpu) {
   work_->on_cpu = on_cpu;
 }
 
+void Profiles::leave_device_out(const std::string& why) {
+  const std::lock_guard lock(work_->mutex);
+  work_->left_out = why;
+}
+
 void Profiles::watch(std::shared_ptr<const pjrt::Executable> program) {
   const std::lock_guard lock(work_->mutex);
   work_->program = std::move(program);
@@ -281,8 +289,7 @@ void Profiles::look_at(int64_t step, double seconds) {
                 .last = step + kStepsLookedAt,
                 .not_before = {},
                 .until = Clock::now() + kMaxLookedAt,
-                .done = {},
-                .device = false};  // nobody asked for it: CUDA's profiler has ended a run
+                .done = {}};
     slow_taken_ = work_->begin(std::move(order)).empty();
     if (slow_taken_) {
       log_note(fmt::format("step {} took {:.3g} s, {:.1f} times the median of those before it; the next {} steps are profiled",

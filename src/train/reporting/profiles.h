@@ -3,7 +3,6 @@
 //   - the steps of `monitor.profile = "steps 2-6"`;
 //   - for some seconds when somebody asks (tessera profile RUN, control_socket.h);
 //   - the ten steps after one that took more than three times the median of those before it, once a start and three times a run.
-//     Of these the plugin's profiler records nothing: CUDA's has ended a run (docs/devices/gpu.md).
 // A profile is collected and written on a thread of its own. It never ends a run, and one that can't be written is a warning.
 
 #include <chrono>
@@ -44,6 +43,10 @@ class Profiles {
   // Whose devices are recorded too, from the next profile on. Where they are this machine's processors (`on_cpu`), samples say
   // what these compute.
   void watch(std::shared_ptr<const pjrt::Plugin> plugin, bool on_cpu);
+  // The plugin's profiler is not used. `why` is said with each profile.
+  void leave_device_out(const std::string& why);
+  // Whether steps are to be profiled that are known before the run compiles its programs.
+  bool planned() const { return plan_.first > 0; }
   // The step's program: what the plugin compiled is named after its instructions.
   void watch(std::shared_ptr<const pjrt::Executable> program);
 

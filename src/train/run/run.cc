@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
+#include "base/system/environment.h"
+#include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "recipe/run_identity.h"
@@ -49,6 +52,14 @@ void expect_beginning(const recipe::Recipe& recipe) {
 std::future<std::shared_ptr<pjrt::Client>> start_client(const TrainOptions& options) {
   if (options.place.several() && options.device.spans_processes()) return {};
   return std::async(std::launch::async, [device = options.device] { return open_client(device); });
+}
+
+bool cuda_graphs_are_off() {
+  constexpr std::string_view kNone = "--xla_gpu_enable_command_buffer=";
+  for (const std::string& flag : split(environment_variable("XLA_FLAGS"), ' ')) {
+    if (flag == kNone) return true;
+  }
+  return false;
 }
 
 int64_t read_until(const std::string& text, const recipe::Recipe& recipe) {
@@ -159,6 +170,11 @@ void Run::connect() {
   processes.expect_same("the plugin", client->platform_version());
   reporter.watch(*client);
   profiles.watch(client->shared_plugin(), client->platform_name() == "cpu");
+  if (client->platform_name() == "cuda" && !profiles.planned() && !cuda_graphs_are_off()) {
+    profiles.leave_device_out(
+        "NVIDIA's profiler can end a run that uses CUDA graphs; monitor.profile = \"steps N-M\" makes the next start without "
+        "them");
+  }
 }
 
 std::optional<std::string> Run::ended_early() const {

@@ -47,6 +47,8 @@ pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& progr
   }
   const std::string toolkit = client.platform_name() == "cuda" ? pjrt::cuda_toolkit(client.plugin().path()) : "";
   if (!toolkit.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit;
+  // XLA makes graphs of so many operations or more.
+  if (program.profiled && client.platform_name() == "cuda") options.flags["xla_gpu_graph_min_graph_size"] = int64_t{1} << 30;
   return options;
 }
 

@@ -49,6 +49,7 @@ struct Program {
   std::vector<int64_t> donated;               // arguments whose memory the results take over
   std::vector<float> numbers;                 // its last arguments, f32 scalars (ir/numbers.h)
   bool once = false;                          // runs once: quick to compile matters more than quick to run
+  bool profiled = false;                      // by the plugin's profiler, too
   // Where its first arguments are a model's parameters, the same in many calls: the text of a program that makes of them what
   // calls take in their place; empty: calls take all of them. `kept`: places of those that calls take as they are, before what
   // is prepared (train/step/fixed_arguments.h).

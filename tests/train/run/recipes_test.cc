@@ -43,7 +43,7 @@ TEST_P(Recipes, IsReadAndTraced) {
   const recipe::Recipe recipe = recipe::read_recipe(config::load_recipe(path, overrides_of(GetParam())), devices);
   const state::StateLayout layout = recipe::recipe_layout(recipe);
   ProgramOptions options;
-  options.batch = recipe.rows();
+  options.batch = recipe.program_rows();
   options.pixels = recipe.data.pp().pixel_scale();
   options.compute = recipe.compute;
   options.objective = recipe.objective;
