@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "base/text/text.h"
 
@@ -74,7 +75,11 @@ bool is_of_connection(const std::exception& error) {
   const auto* pjrt = dynamic_cast<const PjrtError*>(&error);
   if (pjrt == nullptr) return false;
   constexpr std::array kCodes = {PJRT_Error_Code_UNAVAILABLE, PJRT_Error_Code_ABORTED, PJRT_Error_Code_DEADLINE_EXCEEDED};
-  return std::ranges::find(kCodes, pjrt->status()) != kCodes.end() || pjrt->message().find("NCCL") != std::string::npos;
+  // NCCL's words for ncclRemoteError and ncclSystemError.
+  constexpr std::array<std::string_view, 2> kWords = {"remote process exited or there was a network error",
+                                                      "unhandled system error"};
+  return std::ranges::find(kCodes, pjrt->status()) != kCodes.end() ||
+         std::ranges::any_of(kWords, [&](std::string_view words) { return pjrt->message().find(words) != std::string::npos; });
 }
 
 }  // namespace tessera::pjrt

@@ -26,7 +26,7 @@ class PjrtError : public Error {
 bool is_out_of_memory(const std::exception& error);
 
 // Of a program or client of several processes: another one was not reached, or gave no answer. UNAVAILABLE, ABORTED or
-// DEADLINE_EXCEEDED, or what NCCL says.
+// DEADLINE_EXCEEDED, or what NCCL says of its peers and connections.
 bool is_of_connection(const std::exception& error);
 
 }  // namespace tessera::pjrt

@@ -180,12 +180,22 @@ TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
     EXPECT_EQ(error.code(), Exit::kDevice);
     EXPECT_TRUE(is_out_of_memory(error));
     EXPECT_FALSE(is_out_of_memory(device_error("something else")));
+    EXPECT_FALSE(is_of_connection(error));
   }
   void* library = dlopen(testing::fake_plugin_path(4).c_str(), RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(library, nullptr) << "plugins stay loaded";
   const auto live_errors = reinterpret_cast<int (*)()>(dlsym(library, "fake_live_errors"));
   ASSERT_NE(live_errors, nullptr);
   EXPECT_EQ(live_errors(), 0);
+}
+
+TEST(Plugin, ErrorsOfConnectionsAreThoseOfPeers) {
+  const auto error = [](int status, const char* what) { return PjrtError("PJRT_Event_Await", status, what, {}, {}); };
+  for (const int status : {4, 10, 14}) EXPECT_TRUE(is_of_connection(error(status, "said by another process"))) << status;
+  constexpr int kInternal = 13;
+  EXPECT_TRUE(is_of_connection(error(kInternal, "NCCL operation failed: remote process exited or there was a network error")));
+  EXPECT_FALSE(is_of_connection(error(kInternal, "NCCL operation failed: unhandled cuda error")));
+  EXPECT_FALSE(is_of_connection(device_error("remote process exited or there was a network error")));
 }
 
 TEST(Client, ListsItsDevices) {
