@@ -221,6 +221,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     // ---- loop: what a step measured is read while the devices work on the next one ----
     name_thread("training loop");
     run.reporter.begin();
+    run.share_figures();
     AfterStep after(run, state, evaluators, saver, votes, pictures);
     bool goes_on = true;
     if (run.progress.owed) goes_on = after.finish();  // the evaluation at the start, or one that a signal cut off
@@ -251,7 +252,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     // ---- finish ----
     saver.wait();
     saver.report_failures();
-    run.processes.leave();
+    run.leave();
     scores = after.scores();
     end_control("the run has ended");
     if (run.stop.requested()) compiler.abandon();

@@ -216,9 +216,10 @@ void Processes::wait_for_leaders_failure() const {
   }
 }
 
-void Processes::leave() {
+void Processes::leave(const std::function<void()>& all_there) {
   if (!several()) return;
   members_->barrier("end", kEndPatience);
+  if (all_there) all_there();
   members_->leave();
 }
 

@@ -65,8 +65,10 @@ class Processes {
   // Tells the others of a failure that ends this process: they end with the same exit code where another start would end so
   // too, and this one is not ended any more because another one is. Whether they were told so.
   bool fail(const std::exception_ptr& failure) const;
-  // The end, once all have come to it.
-  void leave();
+  // For what goes on beside the training (train/process/figure_exchange.h), until leave(). Null where this process is alone.
+  std::shared_ptr<group::Members> members() const { return members_; }
+  // The end, once all have come to it; `all_there` is called then.
+  void leave(const std::function<void()>& all_there = {});
 
  private:
   void wait_for_leaders_failure() const;

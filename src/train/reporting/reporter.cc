@@ -135,6 +135,8 @@ void Reporter::waited(double seconds) {
 }
 
 void Reporter::begin_interval(Clock::time_point start) {
+  earlier_seconds_ += interval_seconds();
+  earlier_wait_ += wait_;
   interval_ = ready_ = start;
   paused_ = {};
   wait_ = 0;
@@ -293,6 +295,14 @@ void Reporter::add_processors(std::vector<monitor::Metric>& out) {
   processors_ = total;
 }
 
+void Reporter::add_processes(std::vector<monitor::Metric>& out) {
+  const auto waits = waits_of_processes_ ? waits_of_processes_() : std::nullopt;
+  if (!waits) return;
+  out.push_back({"y/processes/slowest", waits->process});
+  out.push_back({"y/processes/input_wait_most", waits->most});
+  out.push_back({"y/processes/input_wait_others", waits->others});
+}
+
 void Reporter::add_memory(std::vector<monitor::Metric>& out) {
   if (const auto host = monitor::host_memory()) {
     out.push_back({"y/hostmem/total", host->total});
@@ -318,6 +328,7 @@ void Reporter::step(int64_t step, const state::StepMetrics& metrics, Clock::time
                     std::optional<int64_t> memory) {
   ready_ = ready;
   pace_.known(step, interval_seconds());
+  loop_time_->set({step, earlier_seconds_ + interval_seconds(), earlier_wait_ + wait_});
   const monitor::StepLine line = line_of(step, metrics, memory);
   console_.step(line, log_now);
   if (ends_row(step, log_now)) console_.row(table_epoch(step), step, line.loss);
@@ -346,6 +357,7 @@ void Reporter::write(int64_t step, const std::optional<state::StepMetrics>& metr
   }
   add_timings(out);
   add_memory(out);
+  add_processes(out);
   for (const auto& [name, s] : scores) {
     for (const Score& score : s.values) out.push_back({fmt::format("{}/{}", name, score.name), score.value});
     out.push_back({name + "/count", s.count});

@@ -7,7 +7,7 @@
 // input_wait, input/<stage>, uptime, examples_seen, epoch (and of a mixture examples_seen/<set>, epoch/<set>), progress (the
 // share of the steps that are done), lr/<pattern> and momentum where the optimizer has them (optim/optimizer.h), core_hours,
 // core_hours_<kind of device>, mfu, goodput, badput/<phase> (train/reporting/run_clock.h), z/secs/<phase>, y/hostmem/…,
-// y/hostio/…, y/devmem/dev<n>/…;
+// y/hostio/…, y/devmem/dev<n>/…, and of a run of several processes y/processes/…;
 // then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
 //
 // img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations,
@@ -17,12 +17,14 @@
 // input, z/secs/step what it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps;
 // z/secs/eval/<evaluator> and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process
 // (resident), and what the plugin says of this process's devices, of eight at most. y/hostio/read and /written: bytes a second
-// that storage delivered and took for this process since the line before. mfu is of train/reporting/model_flops.h, where a chip's
-// peak is known (pjrt/chip.h). All these, from img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the
-// others are a function of recipe and data.
+// that storage delivered and took for this process since the line before. y/processes/slowest is the process that waits most
+// for its input, /input_wait_most what it waits and /input_wait_others the median of the others, in lines before which the
+// leader heard of others. mfu is of train/reporting/model_flops.h, where a chip's peak is known (pjrt/chip.h). All these, from
+// img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are a function of recipe and data.
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,11 +36,13 @@
 #include "monitor/console/console.h"
 #include "monitor/host_usage.h"
 #include "monitor/metrics.h"
+#include "monitor/process_figures.h"
 #include "monitor/sinks/sinks.h"
 #include "pjrt/client.h"
 #include "recipe/recipe.h"
 #include "state/progress.h"
 #include "train/evaluate/evaluate.h"
+#include "train/reporting/own_figures.h"
 #include "train/reporting/pace.h"
 #include "train/reporting/run_clock.h"
 
@@ -75,6 +79,10 @@ class Reporter {
 
   // The input whose stages and sets are reported; must outlive the last write().
   void watch(const data::TrainLoader& loader) { loader_ = &loader; }
+  // Who of several processes waits for input, where there is news of it; does not wait.
+  void watch(std::function<std::optional<monitor::InputWaits>()> waits) { waits_of_processes_ = std::move(waits); }
+  // How far step() has come, for other threads.
+  std::shared_ptr<const LoopTime> loop_time() const { return loop_time_; }
   // A step is known, and was ready at `ready`: the console's line. Cheap.
   void step(int64_t step, const state::StepMetrics& metrics, Clock::time_point ready, bool log_now,
             std::optional<int64_t> memory);
@@ -145,6 +153,7 @@ class Reporter {
   void add_memory(std::vector<monitor::Metric>& out);
   void add_traffic(std::vector<monitor::Metric>& out);
   void add_processors(std::vector<monitor::Metric>& out);
+  void add_processes(std::vector<monitor::Metric>& out);
   monitor::StepLine line_of(int64_t step, const state::StepMetrics& metrics, std::optional<int64_t> memory) const;
 
   const recipe::Recipe& recipe_;
@@ -161,6 +170,9 @@ class Reporter {
   std::optional<Clock::time_point> pause_;
   double earlier_ = 0;  // uptime of the starts before this one
   double wait_ = 0;
+  double earlier_seconds_ = 0, earlier_wait_ = 0;  // of the intervals of this start before this one
+  const std::shared_ptr<LoopTime> loop_time_ = std::make_shared<LoopTime>();
+  std::function<std::optional<monitor::InputWaits>()> waits_of_processes_;
   const data::TrainLoader* loader_ = nullptr;
   data::StageSeconds stages_;  // when the interval began
   int64_t interval_step_ = 0;  // at which the interval began

@@ -11,10 +11,12 @@
 #include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "monitor/process_figures.h"
 #include "recipe/run_identity.h"
 #include "state/model_source.h"
 #include "state/saved_parts.h"
 #include "state/weight_file.h"
+#include "train/reporting/own_figures.h"
 #include "train/run/default_workdir.h"
 #include "train/run/early_stop.h"
 
@@ -175,6 +177,33 @@ void Run::connect() {
         "NVIDIA's profiler can end a run that uses CUDA graphs; monitor.profile = \"steps N-M\" makes the next start without "
         "them");
   }
+}
+
+void Run::share_figures() {
+  const std::string file = store::join_path(workdir.path(), monitor::kHostsFile);
+  if (!processes.several()) {
+    try {
+      if (store::local_files().info(file)) store::local_files().remove_file(file);  // of an earlier start
+    } catch (const store::IoError&) {
+      // The page then shows what that start left.
+    }
+    return;
+  }
+  figures = std::make_unique<FigureExchange>(
+      processes.members(), [own = std::make_shared<OwnFigures>(reporter.loop_time(), client)] { return own->take(); },
+      [this, file](const monitor::HostFigures& all) {
+        workdir.expect_in_place();
+        store::write_atomic(store::local_files(), file, monitor::to_json(all));
+      });
+  reporter.watch([this] { return figures ? figures->news() : std::nullopt; });
+}
+
+void Run::leave() {
+  if (figures) figures->tell_last();
+  processes.leave([this] {
+    if (figures) figures->collect_last();
+  });
+  figures.reset();
 }
 
 std::optional<std::string> Run::ended_early() const {

@@ -17,6 +17,7 @@
 #include "state/progress.h"
 #include "state/state.h"
 #include "train/control/control.h"
+#include "train/process/figure_exchange.h"
 #include "train/process/processes.h"
 #include "train/process/stop_signal.h"
 #include "train/reporting/profiles.h"
@@ -38,6 +39,10 @@ struct Run {
   void expect_shared(const std::string& path, bool seen) const;
   // Waits for the client, and says to whom it matters which one it is.
   void connect();
+  // From now on the processes tell the leader of themselves, beside the training; it keeps that in hosts.json.
+  void share_figures();
+  // The end of all processes, once all have come to it.
+  void leave();
 
   // Whether nothing is left to do: the last step is done, or early_stop ended the run before it.
   bool at_end() const;
@@ -74,8 +79,9 @@ struct Run {
   Reporter reporter;
   Profiles profiles;
   RunControl control;
-  bool save_agreed = false;  // by the votes of a step (train/loop/stop_votes.h), until it is saved
-  state::Progress progress;  // `metrics` are those of `progress.step`, once they are read
+  bool save_agreed = false;                 // by the votes of a step (train/loop/stop_votes.h), until it is saved
+  state::Progress progress;                 // `metrics` are those of `progress.step`, once they are read
+  std::unique_ptr<FigureExchange> figures;  // null where this process is alone
 
  private:
   recipe::Recipe read_recipe(config::Section section, const DeviceOptions& device);

@@ -112,6 +112,27 @@ TEST_F(Launch, OnlyTheFirstProcessReports) {
   EXPECT_EQ(lines("run"), lines("alone"));
 }
 
+// What each process told the first one of itself, at the end of the run at the latest.
+TEST_F(Launch, TheWorkdirSaysHowEachProcessDoes) {
+  launch(2, "run");
+  const Json hosts = Json::parse(read_file(folder_ / "run/hosts.json"));
+  ASSERT_EQ(hosts["processes"].size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const Json& process = hosts["processes"][i];
+    EXPECT_EQ(process["process"], i);
+    EXPECT_FALSE(process["host"].get<std::string>().empty());
+    EXPECT_EQ(process["step"], 6);
+    EXPECT_GE(process["input_wait"], 0);
+    EXPECT_LE(process["input_wait"], 1);
+    EXPECT_GT(process["step_seconds"], 0);
+    EXPECT_GT(process["resident"], 1 << 20);
+    EXPECT_GT(process["memory_total"], process["resident"]);
+    EXPECT_GE(hosts["at"], process["seen"]);
+  }
+  train(1, "run", {"total=8 steps"});
+  EXPECT_FALSE(fs::exists(folder_ / "run/hosts.json")) << "one process has no others";
+}
+
 // Sums are in pairs (cluster/group/pairwise_sum.h), so that it does not matter which devices are in one process.
 TEST_F(Launch, WhichDevicesAreInOneProcessDoesNotMatter) {
   std::string text = tiny_recipe();

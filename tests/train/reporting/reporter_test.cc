@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+
 #include "store/temp_dir.h"
 #include "train/json_lines.h"
 #include "train/small_run.h"
@@ -42,6 +45,28 @@ TEST(Reporter, CountsExamplesASecond) {
   EXPECT_NEAR(lines[1]["z/secs/step"], 4, 0.01);
   EXPECT_DOUBLE_EQ(lines[0]["progress"], 4.0 / 12);
   EXPECT_GT(lines[0]["y/hostmem/total"], lines[0]["y/hostmem/resident"]);
+  const LoopTime::Total all = reporter.loop_time()->get();
+  EXPECT_EQ(all.step, 5);
+  EXPECT_NEAR(all.seconds, 14, 0.01) << "for the other processes";
+  EXPECT_EQ(all.waited, 1);
+}
+
+TEST(Reporter, TellsWhoOfSeveralProcessesWaits) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  Reporter reporter(recipe, dir.path(), 1);
+  reporter.start(0);
+  std::optional<monitor::InputWaits> news = monitor::InputWaits{3, "host-b", 0.41, 0.02};
+  reporter.watch([&] { return std::exchange(news, std::nullopt); });
+  reporter.begin();
+  for (const int64_t step : {1, 2}) reporter.write(step, {}, {});
+  reporter.writer().flush();
+  const auto lines = testing::json_lines(dir / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["y/processes/slowest"], 3);
+  EXPECT_EQ(lines[0]["y/processes/input_wait_most"], 0.41);
+  EXPECT_EQ(lines[0]["y/processes/input_wait_others"], 0.02);
+  EXPECT_FALSE(lines[1].contains("y/processes/slowest")) << "there is no news of them";
 }
 
 // Intervals of ten steps, after a first step that takes a minute: what is left settles, and one slow interval moves it by a part.

@@ -69,7 +69,7 @@ TEST(Workdir, LeftoversOfAKilledRunAreRemoved) {
   if (dead == 0) ::_exit(0);
   ::waitpid(dead, nullptr, 0);
   const std::string of_dead = fmt::format(".tmp-{}", dead), of_other = fmt::format(".tmp-{}", ::getppid());
-  const std::vector<std::string> gone = {"run.json" + of_dead, "evals/val.last.json" + of_dead,
+  const std::vector<std::string> gone = {"run.json" + of_dead, "hosts.json" + of_dead, "evals/val.last.json" + of_dead,
                                          "evals/val_000000012.skipped.jsonl" + of_dead, "report/index.html" + of_dead};
   const std::vector<std::string> kept = {"run.json" + of_other,    "notes.tmp-",
                                          "notes.tmp-12x",          "link/run.json" + of_dead,

@@ -1,0 +1,143 @@
+#include "monitor/process_figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/median.h"
+#include "base/text/json.h"
+
+namespace tessera::monitor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kGreatestProcess = int64_t{1} << 32, kGreatestStep = int64_t{1} << 60;
+constexpr double kSilentIntervals = 3;
+
+// Four digits say enough, and each byte of a value stays in the coordinator's history.
+double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+
+Json json_of(const ProcessFigures& figures) {
+  Json json = {{"process", figures.process}, {"host", figures.host}, {"step", figures.step}};
+  for (const auto& [name, value] : figures.numbers()) {
+    if (value && std::isfinite(*value)) json[name] = rounded(*value);
+  }
+  return json;
+}
+
+ProcessFigures figures_of(const Json& json) {
+  ProcessFigures figures;
+  figures.process = json_integer(json.at("process"), 0, kGreatestProcess);
+  figures.host = json.at("host");
+  figures.step = json_integer(json.at("step"), 0, kGreatestStep);
+  figures.seen = json.value("seen", 0.0);
+  const auto take = [&](const char* name, std::optional<double>& value) {
+    if (const auto found = json.find(name); found != json.end()) value = found->get<double>();
+  };
+  take("input_wait", figures.input_wait);
+  take("step_seconds", figures.step_seconds);
+  take("cpu_used", figures.cpu_used);
+  take("cpu_process", figures.cpu_process);
+  take("read", figures.read);
+  take("written", figures.written);
+  take("memory_used", figures.memory_used);
+  take("memory_total", figures.memory_total);
+  take("resident", figures.resident);
+  take("device_in_use", figures.device_in_use);
+  take("device_peak", figures.device_peak);
+  return figures;
+}
+
+// What `read` makes of the text. Throws a data Error at `where`.
+template <class Read>
+auto parsed(std::string_view text, const std::string& where, Read&& read) {
+  const auto odd = [&](const std::string& why) {
+    return data_error(fmt::format("`{}` holds no figures of processes: {}", where, why), where);
+  };
+  try {
+    return read(parse_ordered_json(text, where));
+  } catch (const Json::exception& error) {
+    throw odd(error.what());
+  } catch (const Error& error) {
+    throw odd(error.message());
+  }
+}
+
+std::string name_of(int64_t process, const std::string& host) {
+  return host.empty() ? fmt::format("process {}", process) : fmt::format("process {} on {}", process, host);
+}
+
+}  // namespace
+
+std::vector<std::pair<const char*, std::optional<double>>> ProcessFigures::numbers() const {
+  return {{"input_wait", input_wait},
+          {"step_seconds", step_seconds},
+          {"cpu_used", cpu_used},
+          {"cpu_process", cpu_process},
+          {"read", read},
+          {"written", written},
+          {"memory_used", memory_used},
+          {"memory_total", memory_total},
+          {"resident", resident},
+          {"device_in_use", device_in_use},
+          {"device_peak", device_peak}};
+}
+
+std::string to_json(const ProcessFigures& figures) {
+  return json_of(figures).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+ProcessFigures parse_process_figures(std::string_view json, const std::string& where) {
+  return parsed(json, where, figures_of);
+}
+
+std::string to_json(const HostFigures& figures) {
+  Json json = {{"at", figures.at}, {"every", figures.every}, {"processes", Json::array()}};
+  for (const ProcessFigures& one : figures.processes) {
+    Json process = json_of(one);
+    process["seen"] = one.seen;
+    json["processes"].push_back(std::move(process));
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+HostFigures parse_host_figures(std::string_view json, const std::string& where) {
+  return parsed(json, where, [](const Json& read) {
+    HostFigures figures{read.at("at").get<double>(), read.at("every").get<double>(), {}};
+    for (const Json& one : read.at("processes")) figures.processes.push_back(figures_of(one));
+    return figures;
+  });
+}
+
+std::optional<InputWaits> input_waits(const std::vector<ProcessFigures>& processes) {
+  const ProcessFigures* slowest = nullptr;
+  std::vector<double> others;
+  for (const ProcessFigures& one : processes) {
+    if (!one.input_wait || !std::isfinite(*one.input_wait)) continue;
+    const ProcessFigures* other = &one;
+    if (!slowest || *one.input_wait > *slowest->input_wait) std::swap(slowest, other);
+    if (other) others.push_back(*other->input_wait);
+  }
+  if (others.empty()) return std::nullopt;
+  return InputWaits{slowest->process, slowest->host, *slowest->input_wait, upper_median(std::move(others))};
+}
+
+std::string in_words(const InputWaits& waits) {
+  return fmt::format("{} waits {:.0f} % of the time for its input, the others {:.0f} %", name_of(waits.process, waits.host),
+                     100 * waits.most, 100 * waits.others);
+}
+
+std::vector<std::string> silent_processes(const HostFigures& figures, double now) {
+  std::vector<std::string> silent;
+  for (const ProcessFigures& one : figures.processes) {
+    const double ago = now - one.seen;
+    if (ago <= kSilentIntervals * figures.every) continue;
+    silent.push_back(fmt::format("{} was last heard of {:.0f} s ago", name_of(one.process, one.host), ago));
+  }
+  return silent;
+}
+
+}  // namespace tessera::monitor

@@ -1,0 +1,104 @@
+#include "monitor/process_figures.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace tessera::monitor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ProcessFigures figures(int64_t process, std::optional<double> wait, const std::string& host = "host-a") {
+  ProcessFigures out;
+  out.process = process;
+  out.host = host;
+  out.step = 120;
+  out.input_wait = wait;
+  return out;
+}
+
+TEST(ProcessFigures, AreAShortLine) {
+  ProcessFigures one = figures(3, 0.412345678);
+  one.step_seconds = 0.1 + 0.2;
+  one.cpu_used = 0.987654321, one.cpu_process = 0.123456789;
+  one.read = 123456789.123, one.written = 98765.4321;
+  one.memory_used = 98'765'432'109.0, one.memory_total = 135'123'456'789.0, one.resident = 9'876'543'210.0;
+  one.device_in_use = 45'678'901'234.0, one.device_peak = std::numeric_limits<double>::infinity();
+  const std::string text = to_json(one);
+  EXPECT_LE(text.size(), 300u) << "each is kept by the coordinator: " << text;
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const ProcessFigures read = parse_process_figures(text, "here");
+  EXPECT_EQ(read.process, 3);
+  EXPECT_EQ(read.host, "host-a");
+  EXPECT_EQ(read.step, 120);
+  EXPECT_EQ(read.input_wait, 0.4123);
+  EXPECT_EQ(read.step_seconds, 0.3);
+  EXPECT_EQ(read.resident, 9.877e9);
+  EXPECT_FALSE(read.device_peak) << "JSON has no infinity";
+  EXPECT_FALSE(parse_process_figures(to_json(figures(0, {})), "here").input_wait);
+}
+
+TEST(ProcessFigures, OfAllProcessesAreRead) {
+  HostFigures all{1000.5, 5, {figures(0, 0.02), figures(1, 0.5, "host-b")}};
+  all.processes[1].seen = 998.25;
+  const HostFigures read = parse_host_figures(to_json(all), "hosts.json");
+  EXPECT_EQ(read.at, 1000.5);
+  EXPECT_EQ(read.every, 5);
+  ASSERT_EQ(read.processes.size(), 2u);
+  EXPECT_EQ(read.processes[1].host, "host-b");
+  EXPECT_EQ(read.processes[1].seen, 998.25);
+}
+
+TEST(ProcessFigures, DamagedOnesAreErrorsThatNameTheirPlace) {
+  for (const char* text :
+       {"", "[]", "{}", "{\"at\":1}", R"({"at":1,"every":5,"processes":[1]})", R"({"at":"x","every":5,"processes":[]})",
+        R"({"at":1,"every":5,"processes":[{"process":-1,"host":"a","step":1}]})",
+        R"({"at":1,"every":5,"processes":[{"process":1,"host":"a","step":1.5}]})",
+        R"({"at":1,"every":5,"processes":[{"process":1,"host":"a","step":1,"resident":"much"}]})"}) {
+    try {
+      parse_host_figures(text, "runs/a/hosts.json");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kData) << text;
+      EXPECT_THAT(error.where() + error.message(), HasSubstr("runs/a/hosts.json")) << text;
+    }
+  }
+}
+
+TEST(InputWaits, NameTheProcessThatWaitsMost) {
+  const auto waits = input_waits({figures(0, 0.01), figures(1, 0.03), figures(2, 0.02), figures(3, 0.41, "host-b")});
+  ASSERT_TRUE(waits);
+  EXPECT_EQ(waits->process, 3);
+  EXPECT_EQ(waits->others, 0.02);
+  EXPECT_TRUE(waits->holds_up());
+  EXPECT_EQ(in_words(*waits), "process 3 on host-b waits 41 % of the time for its input, the others 2 %");
+  const auto first = input_waits({figures(0, 0.5), figures(1, {}), figures(2, 0.1)});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->process, 0);
+  EXPECT_EQ(first->others, 0.1);
+}
+
+TEST(InputWaits, HoldNobodyUpWhereAllWaitAlike) {
+  const auto waits = input_waits({figures(0, 0.4), figures(1, 0.5), figures(2, 0.45)});
+  ASSERT_TRUE(waits);
+  EXPECT_FALSE(waits->holds_up());
+  EXPECT_FALSE(input_waits({}));
+  EXPECT_FALSE(input_waits({figures(0, 0.4)}));
+  EXPECT_FALSE(input_waits({figures(0, 0.4), figures(1, {})})) << "there is nobody to compare it with";
+}
+
+TEST(SilentProcesses, AreThoseThatMissThreeTimes) {
+  HostFigures all{1000, 5, {figures(0, 0.1), figures(1, 0.1, "host-b"), figures(2, 0.1)}};
+  all.processes[0].seen = 1000, all.processes[1].seen = 905, all.processes[2].seen = 986;
+  EXPECT_THAT(silent_processes(all, 1000), ElementsAre("process 1 on host-b was last heard of 95 s ago"));
+  EXPECT_THAT(silent_processes({}, 1000), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tessera::monitor
