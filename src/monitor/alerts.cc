@@ -11,6 +11,7 @@
 
 #include "base/median.h"
 #include "base/text/text.h"
+#include "monitor/process_figures.h"
 
 namespace tessera::monitor {
 namespace {
@@ -36,6 +37,8 @@ class Streak {
     return active_ = bads_ >= needed_;
   }
   int bads() const { return bads_; }
+  // The lines so far are no part of it; an active one stays so.
+  void interrupt() { bads_ = active_ ? bads_ : 0; }
   void reset() { bads_ = goods_ = 0, active_ = false; }
 
  private:
@@ -155,6 +158,39 @@ class DeadInput final : public AlertDetector {
   Streak streak_{kDeadLines, kLiveLines};
   std::map<std::string, double> stages_;  // sums over the lines of the streak
   double waits_ = 0;
+};
+
+// ---- process ----
+
+constexpr double kTogether = 0.1;  // share of the time
+constexpr double kMostProcesses = 1e9;
+constexpr int kHeldUpLines = 5, kTogetherLines = 3;
+
+class HeldUp final : public AlertDetector {
+ public:
+  void add(const MetricRow& row, bool start, std::vector<Alert>& out) override {
+    const auto slowest = find(row, "y/processes/slowest"), most = find(row, "y/processes/input_wait_most"),
+               others = find(row, "y/processes/input_wait_others");
+    if (start) streak_.reset();
+    if (start || !slowest || !most || !others || !(*slowest >= 0 && *slowest < kMostProcesses)) return;
+    if (streak_.bads() > 0 && slowest_ != *slowest) streak_.interrupt();
+    slowest_ = *slowest;
+    const InputWaits waits{static_cast<int64_t>(*slowest), {}, *most, *others};
+    if (streak_.bads() == 0) most_ = others_ = 0;
+    most_ += waits.most, others_ += waits.others;
+    if (!streak_.add(waits.holds_up(), waits.most - waits.others < kTogether)) return;
+    out.push_back(
+        {"process", row.step,
+         fmt::format("{}, which wait for it, up to step {}",
+                     in_words({waits.process, {}, most_ / kHeldUpLines, others_ / kHeldUpLines}), human_count(row.step)),
+         "compare the disk, the network and the other work of its host with those of the others; hosts.json of the "
+         "run and its live page name the host"});
+  }
+
+ private:
+  Streak streak_{kHeldUpLines, kTogetherLines};
+  double slowest_ = -1;
+  double most_ = 0, others_ = 0;  // sums over the lines of the streak
 };
 
 // ---- throughput ----
@@ -282,6 +318,7 @@ class Chance final : public AlertDetector {
 Alerts::Alerts(const ClassCounts& classes) {
   detectors_.push_back(std::make_unique<LossSpike>());
   detectors_.push_back(std::make_unique<DeadInput>());
+  detectors_.push_back(std::make_unique<HeldUp>());
   detectors_.push_back(std::make_unique<Throughput>());
   detectors_.push_back(std::make_unique<Memory>());
   for (const auto& [evaluator, count] : classes) {

@@ -7,6 +7,8 @@
 //               (a standard deviation, taken from medians of distances), and a tenth of all that the loss fell; or that of one
 //               line is 40 spreads and half of the fall above it
 //   input       the devices waited for input a quarter of the time or more, five lines in a row
+//   process     one of several processes waited so much more for its input than the others that they waited for it (kHoldsUp of
+//               monitor/process_figures.h), five lines in a row that tell of the processes
 //   throughput  img/sec under 70 % of the median since this start began, five lines in a row
 //   memory      the process's resident memory grew all along 150 lines, after an epoch of this start (until then caches fill), by
 //               5 % and 64 MiB at least, and gave back in between an eighth of that at most, once

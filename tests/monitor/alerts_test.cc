@@ -128,6 +128,45 @@ TEST(Alerts, TellOfTheInputAgainOnceItHasBeenQuick) {
   EXPECT_EQ(alerts[1].step, 330);
 }
 
+// ---- process ----
+
+// Of each line the process that waits most, and its share of the time; the others wait 2 %.
+std::vector<MetricRow> waits_of(const std::vector<std::pair<int, double>>& lines) {
+  std::vector<MetricRow> rows;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    rows.push_back(line_of(static_cast<int64_t>(i)));
+    rows.back().values.insert({{"y/processes/slowest", lines[i].first},
+                               {"y/processes/input_wait_most", lines[i].second},
+                               {"y/processes/input_wait_others", 0.02}});
+  }
+  return rows;
+}
+
+TEST(Alerts, TellOfAProcessThatHoldsTheOthersUp) {
+  std::vector<std::pair<int, double>> lines(5, {1, 0.03});
+  lines.insert(lines.end(), 8, {3, 0.41});
+  std::vector<MetricRow> rows = waits_of(lines);
+  const std::vector<Alert> alerts = alerts_of(rows);
+  ASSERT_THAT(kinds(alerts), ElementsAre("process"));
+  EXPECT_EQ(alerts[0].step, 100) << "the fifth line of it";
+  EXPECT_EQ(alerts[0].text,
+            "process 3 waits 41 % of the time for its input, the others 2 %, which wait for it, up to step 100");
+  EXPECT_THAT(alerts[0].advice, HasSubstr("the disk, the network"));
+  // Lines before which nothing was heard of the processes count neither way.
+  for (size_t i : {6u, 8u, 9u}) std::erase_if(rows[i].values, [](const auto& one) { return one.first.starts_with("y/"); });
+  EXPECT_EQ(alerts_of(rows).at(0).step, 130);
+  for (MetricRow& row : rows) row.values["y/processes/input_wait_others"] = 0.3;
+  EXPECT_THAT(alerts_of(rows), IsEmpty()) << "all wait: that is the input's";
+}
+
+TEST(Alerts, AProcessThatWaitsNowAndThenHoldsNobodyUp) {
+  EXPECT_THAT(alerts_of(waits_of({{3, 0.4}, {3, 0.4}, {3, 0.4}, {3, 0.4}, {3, 0.05}, {3, 0.4}, {3, 0.4}, {3, 0.4}})),
+              IsEmpty());
+  EXPECT_THAT(alerts_of(waits_of({{3, 0.4}, {3, 0.4}, {3, 0.4}, {1, 0.4}, {1, 0.4}, {3, 0.4}, {3, 0.4}})), IsEmpty())
+      << "another one each time";
+  EXPECT_THAT(alerts_of(waits_of(std::vector<std::pair<int, double>>(9, {-1, 0.4}))), IsEmpty()) << "there is no such process";
+}
+
 // ---- throughput ----
 
 // `init`: of a run's starts, in seconds until the line.

@@ -89,6 +89,11 @@ inline std::vector<monitor::MetricRow> alarming_rows(const std::string& kind) {
     if (kind == "loss_spike") row.values["training_loss"] = i % 70 == 60 && i < 200 ? 50 : 2 - 0.004 * line;
     row.values["img/sec"] = kind == "throughput" && i >= 200 ? 500 : 1000;
     row.values["input_wait"] = kind == "input" && i >= 200 && i < 208 ? 0.5 : 0.01;
+    if (kind == "process") {
+      row.values.insert({{"y/processes/slowest", 1},
+                         {"y/processes/input_wait_most", i >= 200 && i < 208 ? 0.4 : 0.02},
+                         {"y/processes/input_wait_others", 0.01}});
+    }
     row.values["y/hostmem/resident"] = (1 << 30) * (kind == "memory" ? 1 + 0.002 * line : 1);
     if (kind == "chance" && i % 40 == 39) row.values.insert({{"val/prec@1", i < 300 ? 0.5 : 0.9}, {"val/count", 1000}});
   }

@@ -166,7 +166,7 @@ TEST(Verdict, RepeatsAlerts) {
                                                 HasSubstr(". It happened 2 times. If it does not come down")));
   EXPECT_THAT(text_of(run, "throughput"),
               HasSubstr("Training slowed down to 500 img/s or less at step 1,050, from 1000. Look"));
-  for (const char* kind : {"loss_spike", "input", "throughput", "memory", "chance"}) {
+  for (const char* kind : {"loss_spike", "input", "process", "throughput", "memory", "chance"}) {
     run.rows = testing::alarming_rows(kind);
     const std::vector<std::string> all = topics(run);
     EXPECT_EQ(std::ranges::count(all, kind), 1) << kind;
@@ -174,6 +174,10 @@ TEST(Verdict, RepeatsAlerts) {
   }
   run.rows = testing::alarming_rows("input");
   EXPECT_THAT(text_of(run, "input"), HasSubstr("The devices waited 50 % of the time for input, up to step 2,050. Try"));
+  run.rows = testing::alarming_rows("process");
+  EXPECT_THAT(text_of(run, "process"),
+              HasSubstr("Process 1 waits 40 % of the time for its input, the others 1 %, which wait for it, up to step 2,050. "
+                        "Compare the disk"));
   run.rows = testing::alarming_rows("chance");
   EXPECT_THAT(text_of(run, "chance"), HasSubstr("`val` is at the level of chance, 1 of 2 classes, after 1,200 steps"));
 }
