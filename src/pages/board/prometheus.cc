@@ -62,6 +62,19 @@ std::string prometheus_text(const std::vector<std::shared_ptr<WatchedRun>>& runs
       step = std::max(step, point.step);
     }
     add("tessera_step", "The newest step of a run.", fmt::format("tessera_step{{{}}} {}", label, step));
+    for (const monitor::ProcessFigures& one : run->processes()) {
+      const std::string labels = fmt::format("{},process=\"{}\",host=\"{}\"", label, one.process, escaped(one.host));
+      const auto add_figure = [&](const char* figure, const std::string& value) {
+        const std::string name = fmt::format("tessera_process_{}", figure);
+        add(name, fmt::format("The newest {} of a process of a run (docs/board.md).", figure),
+            fmt::format("{}{{{}}} {}", name, labels, value));
+      };
+      add_figure("step", std::to_string(one.step));
+      add_figure("seen", number(one.seen));
+      for (const auto& [figure, value] : one.numbers()) {
+        if (value) add_figure(figure, number(*value));
+      }
+    }
     add("tessera_run_state", "1 for the state that a run is in.",
         fmt::format("tessera_run_state{{{},state=\"{}\"}} 1", label, run->state()));
   }

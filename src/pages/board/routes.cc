@@ -74,6 +74,7 @@ const std::vector<Route>& routes() {
                                          {"GET", "/api/run"},
                                          {"GET", "/api/metrics", false, true},
                                          {"GET", "/api/log", false, true},
+                                         {"GET", "/api/hosts", false, true},
                                          {"GET", "/api/part"},
                                          {"GET", "/api/events"},
                                          {"POST", "/api/checkpoint"},
@@ -148,6 +149,7 @@ http::Response Answers::dispatch(const Request& request, const Route& route) {
   }
   const auto run = run_of(*runs_, request);
   if (path == "/api/log") return json(log_lines(run->path(), integer(request, "after", 0, 0, INT64_MAX)));
+  if (path == "/api/hosts") return json(run->hosts());
   const auto kept = [&](int64_t version, const auto& make) {
     return parts_.get(fmt::format("{}\n{}\n{}", path, part, run->path()), version, run->trains(),
                       [&] { return make(run->path()); });

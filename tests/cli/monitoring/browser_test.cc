@@ -254,6 +254,50 @@ TEST_F(Browser, FitsAPhoneAndTheDark) {
   EXPECT_EQ(phone[3], 1);
 }
 
+// 24 processes, of which one holds the others up and one is not heard of, on a phone; and a run of one process.
+TEST_F(Browser, ShowsWhichProcessIsSlow) {
+  train_two();
+  Json hosts = {{"at", 1000}, {"every", 48}, {"processes", Json::array()}};
+  for (int i = 0; i < 24; ++i) {
+    hosts["processes"].push_back({{"process", i},
+                                  {"host", "a-host-with-a-long-name-" + std::to_string(i / 8)},
+                                  {"step", 6},
+                                  {"seen", i == 5 ? 600 : 990},
+                                  {"input_wait", i == 3 ? 0.41 : 0.02},
+                                  {"resident", 1 << 30}});
+  }
+  write_file(folder_ / "runs/tiny/hosts.json", hosts.dump());
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const std::string cells = "[...document.querySelectorAll('#hosts .strip li')]";
+  const Json seen = testing::visit_page(
+      {{"url", address_of(page)},
+       {"width", 360},
+       {"height", 740},
+       {"dark", true},
+       {"steps",
+        {{{"wait", kReady}},
+         {{"run", "choose('tiny', true, true)"}},
+         {{"wait", cells + ".length === 24"}},
+         {{"run", "document.querySelector('#hosts details').open = true"}},
+         {{"run", cells + ".filter((one) => one.classList.contains('slowest')).map((one) => one.innerText)"}},
+         {{"run", "new Set(" + cells + ".map((one) => getComputedStyle(one).backgroundColor)).size"}},
+         {{"run", "document.getElementById('hosts').innerText"}},
+         {{"run", "document.documentElement.scrollWidth"}},
+         {{"run", "choose('other', true, true)"}},
+         {{"wait", "board.chosen.join() === 'other' && !document.querySelector('#hosts *')"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  const Json& values = seen["values"];
+  EXPECT_EQ(values[2].dump(), R"(["3\n41 %"])");
+  EXPECT_EQ(values[3], 2) << "its colour, and that of the others";
+  EXPECT_THAT(
+      values[4].get<std::string>(),
+      AllOf(HasSubstr("Process 3 on a-host-with-a-long-name-0 waits 41 % of the time for its input, the others 2 %, which "
+                      "wait for it."),
+            HasSubstr("Process 5 on a-host-with-a-long-name-0 was last heard of 400 s ago."), HasSubstr("1 GiB")));
+  EXPECT_EQ(values[5], 360) << "nothing sticks out";
+}
+
 // A table that is wider than a phone is scrolled in its box, and breaks no words.
 TEST_F(Browser, KeepsWordsOfTablesWholeOnAPhone) {
   train_two();

@@ -244,7 +244,7 @@ TEST_F(RoutesTest, DetailsHaveVerdictRecipeAndCheckpoints) {
 }
 
 TEST_F(RoutesTest, DetailsHaveAlertsOfEachKind) {
-  for (const std::string kind : {"loss_spike", "input", "throughput", "memory", "chance"}) {
+  for (const std::string kind : {"loss_spike", "input", "process", "throughput", "memory", "chance"}) {
     testing::make_run(dir_.path(), kind, {"cat", "dog"});
     std::filesystem::remove(dir_ / (kind + "/metrics.jsonl"));
     monitor::MetricWriter writer(dir_ / kind);
@@ -295,6 +295,53 @@ TEST_F(RoutesTest, TheLogComesInPieces) {
   EXPECT_EQ(json("/api/log?run=one&after=" + got["next"].dump())["lines"].dump(), R"(["new"])") << "another file";
   spill(log, std::string(300 << 10, 'a') + "\n" + std::string(300 << 10, 'b') + "\nlast\n");
   EXPECT_EQ(json("/api/log?run=one")["lines"].dump(), R"(["last"])") << "the last 256 KiB of it";
+}
+
+// Two processes, of which the second was not heard of for the last 40 seconds.
+monitor::HostFigures two_processes() {
+  monitor::HostFigures all{1000, 5, {{0, "host-a", 90, 999}, {1, "host-\"b\"", 88, 960}}};
+  all.processes[0].input_wait = 0.02, all.processes[1].input_wait = 0.41;
+  all.processes[0].resident = 1e6;
+  return all;
+}
+
+TEST_F(RoutesTest, ProcessesAndTheSlowestOfThem) {
+  const nlohmann::json alone = json("/api/hosts?run=one");
+  EXPECT_TRUE(alone["processes"].empty());
+  EXPECT_TRUE(alone["slowest"].is_null());
+  spill(dir_ / "one/hosts.json", monitor::to_json(two_processes()));
+  const auto run = runs_->find("one");
+  EXPECT_TRUE(run->refresh().metrics) << "readers are told";
+  EXPECT_FALSE(run->refresh().metrics);
+  const nlohmann::json hosts = json("/api/hosts?run=one");
+  ASSERT_EQ(hosts["processes"].size(), 2u);
+  EXPECT_EQ(hosts["processes"][0]["host"], "host-a");
+  EXPECT_EQ(hosts["processes"][0]["age"], 1);
+  EXPECT_EQ(hosts["processes"][0]["resident"], 1e6);
+  EXPECT_TRUE(hosts["processes"][0]["device_peak"].is_null());
+  EXPECT_EQ(hosts["processes"][1]["step"], 88);
+  EXPECT_EQ(hosts["slowest"]["process"], 1);
+  EXPECT_EQ(hosts["slowest"]["holds_up"], true);
+  EXPECT_EQ(hosts["slowest"]["text"], "process 1 on host-\"b\" waits 41 % of the time for its input, the others 2 %");
+  EXPECT_EQ(hosts["silent"].dump(), R"(["process 1 on host-\"b\" was last heard of 40 s ago"])");
+  EXPECT_THAT(ask("/metrics").body,
+              AllOf(HasSubstr("# TYPE tessera_process_input_wait gauge\n"
+                              "tessera_process_input_wait{run=\"one\",process=\"0\",host=\"host-a\"} 0.02\n"
+                              "tessera_process_input_wait{run=\"one\",process=\"1\",host=\"host-\\\"b\\\"\"} 0.41\n"),
+                    HasSubstr("tessera_process_step{run=\"one\",process=\"1\",host=\"host-\\\"b\\\"\"} 88\n")));
+  EXPECT_EQ(ask("/api/hosts?run=three").status, 404);
+}
+
+TEST_F(RoutesTest, ADamagedFileOfProcessesIsAProblem) {
+  spill(dir_ / "one/hosts.json", "{");
+  const auto run = runs_->find("one");
+  for (int look = 0; look < 2; ++look) {
+    run->refresh();
+    EXPECT_THAT(run->summary()["problems"].dump(), AllOf(HasSubstr("one/hosts.json"), HasSubstr("JSON"))) << look;
+  }
+  std::filesystem::remove(dir_ / "one/hosts.json");
+  run->refresh();
+  EXPECT_TRUE(run->summary()["problems"].empty());
 }
 
 TEST_F(RoutesTest, PrometheusGetsTheNewest) {

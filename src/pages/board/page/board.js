@@ -431,6 +431,48 @@ function drawCompilations(list) {
       make('td', {}, one.took), make('td', {}, one.cause), make('td', {}, clockText(one.at))))))));
 }
 
+// ---- the processes of a run ----
+const shareText = (share) => (Number.isFinite(share) ? `${Math.round(100 * share)} %` : '–');
+const secondsText = (seconds) => (Number.isFinite(seconds) ? `${shortNumber(seconds)} s` : '–');
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+const HOST_COLUMNS = [
+  ['host', (one) => one.host], ['step', (one) => shortNumber(one.step)], ['waits for input', (one) => shareText(one.input_wait)],
+  ['step without it', (one) => secondsText(one.step_seconds)],
+  ['processors', (one) => `${shareText(one.cpu_used)} (${shareText(one.cpu_process)} its own)`],
+  ['memory of the machine', (one) => `${bytesText(one.memory_used)} of ${bytesText(one.memory_total)}`],
+  ['resident', (one) => bytesText(one.resident)],
+  ['first device', (one) => `${bytesText(one.device_in_use)} (most ${bytesText(one.device_peak)})`],
+  ['reads, writes a second', (one) => `${bytesText(one.read)}, ${bytesText(one.written)}`],
+  ['last heard of', (one) => `${Math.round(one.age)} s ago`],
+];
+// A number that is null is not known, as one that is missing.
+const withoutNulls = (one) => Object.fromEntries(Object.entries(one).map(([name, value]) => [name, value === null ? undefined : value]));
+
+function drawHosts(hosts) {
+  const place = element('hosts'), processes = hosts.processes.map(withoutNulls), slowest = hosts.slowest;
+  if (processes.length < 2) return place.replaceChildren();
+  const open = place.querySelector('details')?.open;
+  const silent = (one) => hosts.silent.some((text) => text.startsWith(`process ${one.process} `));
+  const cells = processes.map((one) => {
+    const holdsUp = slowest?.holds_up && slowest.process === one.process;
+    const cell = make('li', {class: `${holdsUp ? 'slowest' : ''} ${silent(one) ? 'silent' : ''}`,
+                             title: HOST_COLUMNS.map(([name, text]) => `${name}: ${text(one)}`).join('\n')},
+      make('b', {}, String(one.process)), shareText(one.input_wait));
+    cell.style.setProperty('--wait', one.input_wait || 0);
+    return cell;
+  });
+  const lines = hosts.silent.map((text) => make('p', {class: 'trouble'}, sentence(text)));
+  if (slowest?.holds_up) lines.unshift(make('p', {class: 'trouble'}, sentence(`${slowest.text}, which wait for it`)));
+  else if (slowest) lines.unshift(make('p', {class: 'soft'}, `No process holds the others up: ${slowest.text}.`));
+  const table = make('details', {}, make('summary', {}, 'All processes'), make('div', {class: 'wide'}, make('table', {class: 'facts'},
+    make('thead', {}, make('tr', {}, ...['process', ...HOST_COLUMNS.map(([name]) => name)].map((one) => make('th', {scope: 'col'}, one)))),
+    make('tbody', {}, ...processes.map((one) => make('tr', {}, make('th', {scope: 'row'}, String(one.process)),
+      ...HOST_COLUMNS.map(([, text]) => make('td', {}, text(one)))))))));
+  table.open = Boolean(open);
+  place.replaceChildren(make('h2', {}, 'Processes'), make('p', {class: 'soft'}, 'How much of the time each waits for its input.'),
+    make('ul', {class: 'strip'}, ...cells), ...lines, table);
+}
+
 async function loadDetails(run) {
   const data = dataOf(run.name);
   if (data.version === run.version) return;
@@ -474,7 +516,7 @@ async function loadDifferences() {
 function choose(name, on, alone = false) {
   board.chosen = alone ? [name] : board.chosen.filter((one) => one !== name).concat(on ? [name] : []);
   if (board.chosen.length === 0) board.chosen = [name];
-  for (const part of ['evaluations', 'images', 'facts', 'checkpoints', 'compilations']) element(part).replaceChildren();
+  for (const part of ['hosts', 'evaluations', 'images', 'facts', 'checkpoints', 'compilations']) element(part).replaceChildren();
   board.answer = board.table = '';
   element('log').textContent = '';
   for (const data of board.data.values()) { data.version = -1; data.log = 0; }
@@ -504,6 +546,7 @@ async function update() {
       drawCharts();
       if (first()) {
         await loadLog(first());
+        drawHosts(await ask('/api/hosts', {run: first().name}));
         await loadDetails(first());
       }
       tell(known.problems.join('\n'));

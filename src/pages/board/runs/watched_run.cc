@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "store/small_file.h"
 
 namespace tessera::board {
 namespace {
@@ -86,6 +87,21 @@ bool WatchedRun::read_log() {
   return true;
 }
 
+// It is another file each time that it is written; one that has the number of the last one is read with the next.
+bool WatchedRun::read_hosts() {
+  const std::string path = store::join_path(path_, monitor::kHostsFile);
+  const auto info = files_.info(path);
+  const std::optional<store::FileId> now = info ? std::optional(info->id) : std::nullopt;
+  if (now == hosts_seen_) return false;
+  monitor::HostFigures read;
+  if (now) read = monitor::parse_host_figures(store::read_small_file(files_, path), path);
+  const std::lock_guard lock(mutex_);
+  hosts_ = std::move(read);
+  hosts_read_ = std::chrono::steady_clock::now();
+  hosts_seen_ = now;
+  return true;
+}
+
 WatchedRun::Change WatchedRun::refresh() {
   Change change;
   std::string problem;
@@ -95,6 +111,7 @@ WatchedRun::Change WatchedRun::refresh() {
     change.metrics = take(tail_.read());
     change.state = read_head();
     change.state = read_log() || change.state;
+    change.metrics = read_hosts() || change.metrics;
   } catch (const Error& error) {
     problem = error.message();
   }
@@ -134,6 +151,30 @@ Json WatchedRun::compilations() const {
     out.push_back({{"at", one.at}, {"program", one.program}, {"took", one.took}, {"cause", one.cause}});
   }
   return out;
+}
+
+Json WatchedRun::hosts() const {
+  const std::lock_guard lock(mutex_);
+  Json processes = Json::array();
+  // By the leader's clock, which may be another machine's. Of a run that does not train: at its end.
+  const std::chrono::duration<double> since = std::chrono::steady_clock::now() - hosts_read_;
+  const double now = hosts_.at + (training_ ? since.count() : 0);
+  for (const monitor::ProcessFigures& one : hosts_.processes) {
+    Json process = {{"process", one.process}, {"host", one.host}, {"step", one.step}, {"age", std::max(0.0, now - one.seen)}};
+    for (const auto& [name, value] : one.numbers()) process[name] = value ? finite(*value) : Json();
+    processes.push_back(std::move(process));
+  }
+  Json slowest;
+  if (const auto waits = monitor::input_waits(hosts_.processes)) {
+    slowest = {{"process", waits->process}, {"holds_up", waits->holds_up()}, {"text", monitor::in_words(*waits)}};
+  }
+  return {
+      {"processes", std::move(processes)}, {"slowest", std::move(slowest)}, {"silent", monitor::silent_processes(hosts_, now)}};
+}
+
+std::vector<monitor::ProcessFigures> WatchedRun::processes() const {
+  const std::lock_guard lock(mutex_);
+  return hosts_.processes;
 }
 
 int64_t WatchedRun::version() const {

@@ -1,6 +1,7 @@
 #pragma once
 // The directory of a run, read again as the run goes on.
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "monitor/metrics_tail.h"
+#include "monitor/process_figures.h"
 #include "pages/board/runs/compilations.h"
 #include "pages/board/runs/series.h"
 #include "pages/report/run.h"
@@ -53,6 +55,9 @@ class WatchedRun {
   bool has_steps() const;
   // What was compiled, the newest 100: [{"at", "program", "took", "cause"}].
   Json compilations() const;
+  // The newest of each process, of runs of several: {"processes": […], "slowest": {…} or null, "silent": [sentences]}.
+  Json hosts() const;
+  std::vector<monitor::ProcessFigures> processes() const;
   // Another when what the run's files say beyond its figures is, or an evaluation came.
   int64_t version() const;
 
@@ -60,6 +65,7 @@ class WatchedRun {
   bool take(monitor::MetricsTail::News news);
   bool read_head();
   bool read_log();
+  bool read_hosts();
   std::string state_of() const;
   std::optional<double> seconds_left() const;
   Json scores() const;
@@ -70,11 +76,14 @@ class WatchedRun {
   monitor::MetricsTail tail_;
   monitor::LineTail log_;
   std::vector<store::FileInfo> seen_;  // the files of the head, as they were read
+  std::optional<store::FileId> hosts_seen_;
 
   mutable std::mutex mutex_;  // over the rest
   std::map<std::string, Series> series_;
   report::SavedRun head_;  // its rows: those with evaluations
   std::deque<Compilation> compilations_;
+  monitor::HostFigures hosts_;
+  std::chrono::steady_clock::time_point hosts_read_;
   std::string problem_;
   int64_t unreadable_ = 0;  // lines of metrics.jsonl
   bool training_ = false;
