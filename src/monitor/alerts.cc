@@ -179,12 +179,11 @@ class HeldUp final : public AlertDetector {
     if (streak_.bads() == 0) most_ = others_ = 0;
     most_ += waits.most, others_ += waits.others;
     if (!streak_.add(waits.holds_up(), waits.most - waits.others < kTogether)) return;
-    out.push_back(
-        {"process", row.step,
-         fmt::format("{}, which wait for it, up to step {}",
-                     in_words({waits.process, {}, most_ / kHeldUpLines, others_ / kHeldUpLines}), human_count(row.step)),
-         "compare the disk, the network and the other work of its host with those of the others; hosts.json of the "
-         "run and its live page name the host"});
+    out.push_back({"process", row.step,
+                   fmt::format("up to step {}: {}, and wait for it", human_count(row.step),
+                               in_words({waits.process, {}, most_ / kHeldUpLines, others_ / kHeldUpLines})),
+                   "compare the disk, the network and the other work of its host with those of the others; hosts.json of the "
+                   "run and its live page name the host"});
   }
 
  private:

@@ -105,9 +105,14 @@ std::string to_json(const HostFigures& figures) {
 }
 
 HostFigures parse_host_figures(std::string_view json, const std::string& where) {
-  return parsed(json, where, [](const Json& read) {
+  return parsed(json, where, [&](const Json& read) {
     HostFigures figures{read.at("at").get<double>(), read.at("every").get<double>(), {}};
-    for (const Json& one : read.at("processes")) figures.processes.push_back(figures_of(one));
+    for (const Json& one : read.at("processes")) {
+      ProcessFigures of = figures_of(one);
+      if (std::ranges::find(figures.processes, of.process, &ProcessFigures::process) != figures.processes.end())
+        throw data_error(fmt::format("process {} is there twice", of.process), where);
+      figures.processes.push_back(std::move(of));
+    }
     return figures;
   });
 }

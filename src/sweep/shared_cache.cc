@@ -1,12 +1,14 @@
 #include "sweep/shared_cache.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "data/cache/cache.h"
 #include "store/file.h"
@@ -34,6 +36,10 @@ bool read_the_same(const Variant& variant) {
 SharedCache::SharedCache(const std::string& sweep, const std::string& memory) {
   const std::string hash = to_string(hash128(std::filesystem::absolute(sweep).lexically_normal().string()));
   path_ = store::PrivateDirectory::make(store::join_path(memory, fmt::format("tessera-sweep-{}-{}", ::geteuid(), hash))).path();
+  // Another user may have put a link there, to a directory of ours. What is ours, in a directory as /dev/shm, stays so.
+  struct stat there;
+  if (::lstat(path_.c_str(), &there) == 0 && S_ISDIR(there.st_mode) && there.st_uid == ::geteuid()) return;
+  throw data_error(fmt::format("`{}` is no directory of this user's", path_), {}, "remove it, or have its owner do so");
 }
 
 SharedCache::~SharedCache() {

@@ -32,9 +32,10 @@ std::vector<Slot> gpu_slots(const std::vector<std::string>& gpus, int64_t each, 
   const auto there = static_cast<int64_t>(gpus.size());
   const std::string found = fmt::format("{} GPU{} that this process may use", there, there == 1 ? "" : "s");
   if (there == 0) {
-    throw usage_error(
-        "there is no GPU that this process may use", {},
-        "--platform cpu trains without; where GPUs are not in /dev, as on WSL, name them: CUDA_VISIBLE_DEVICES=0");
+    throw usage_error("there is no GPU that this process may use", {},
+                      "--platform cpu trains without; where CUDA_VISIBLE_DEVICES hides them, leave it out; where they are not "
+                      "in /dev, as on WSL, "
+                      "name them: CUDA_VISIBLE_DEVICES=0");
   }
   if (each > there)
     throw usage_error(fmt::format("each run has {} devices, and there {} {}", each, there == 1 ? "is" : "are", found),

@@ -86,9 +86,8 @@ Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, boo
   const ProgramOptions options = train_options(recipe, host::register_kernels(*run.client));
   const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   Programs programs;
-  Program step = train_program(*recipe.model, run.layout, *recipe.optimizer, options);
-  step.profiled = run.profiles.planned();
-  programs.step = compiler.start(std::move(step), named ? pjrt::ExecutableCache("") : run.cache,
+  programs.step = compiler.start(train_program(*recipe.model, run.layout, *recipe.optimizer, options),
+                                 named ? pjrt::ExecutableCache("") : run.cache,
                                  arguments_of(run.layout, run.layout.entries.size(), images));
   pictures.start(compiler, options);
   if (draws) {
@@ -202,7 +201,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
 
     // ---- compile: while the first batches are read and the state comes to the devices ----
     run.processes.connect();
-    Compiler compiler(run.client);
+    Compiler compiler(run.client, run.profiles.planned(run.progress.step));
     RunPictures pictures(run);
     Programs programs = start_programs(run, compiler, pictures, !start.has_state(), options.profile_host);
     pictures.show_model();

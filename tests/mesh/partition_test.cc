@@ -40,7 +40,7 @@ TEST(Partition, RowsFollowProcessesWhereTheBatchsAxesComeFirst) {
   EXPECT_FALSE(follow("replica=2, fsdp=2, tensor=2", 8));
   EXPECT_FALSE(follow("tensor=2, replica=4", 2)) << "both have all rows";
   EXPECT_TRUE(follow("tensor=2, replica=4", 1));
-  EXPECT_FALSE(follow("fsdp=4, replica=2", 2)) << "a batch is cut over replica first";
+  EXPECT_TRUE(follow("fsdp=4, replica=2", 2)) << "a batch is cut in the order of the axes";
   EXPECT_FALSE(follow("replica=8", 3));
 }
 

@@ -149,8 +149,7 @@ TEST(Alerts, TellOfAProcessThatHoldsTheOthersUp) {
   const std::vector<Alert> alerts = alerts_of(rows);
   ASSERT_THAT(kinds(alerts), ElementsAre("process"));
   EXPECT_EQ(alerts[0].step, 100) << "the fifth line of it";
-  EXPECT_EQ(alerts[0].text,
-            "process 3 waits 41 % of the time for its input, the others 2 %, which wait for it, up to step 100");
+  EXPECT_EQ(alerts[0].text, "up to step 100: process 3 waits 41 % of the time for its input, the others 2 %, and wait for it");
   EXPECT_THAT(alerts[0].advice, HasSubstr("the disk, the network"));
   // Lines before which nothing was heard of the processes count neither way.
   for (size_t i : {6u, 8u, 9u}) std::erase_if(rows[i].values, [](const auto& one) { return one.first.starts_with("y/"); });

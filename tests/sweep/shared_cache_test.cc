@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/error.h"
+#include "base/system/temporary_directory.h"
+
 namespace tessera::sweep {
 namespace {
 
@@ -48,6 +51,14 @@ TEST(SharedCache, IsTheSweepsAloneAndGoneAtTheEnd) {
   EXPECT_EQ(SharedCache("./runs/a", memory).path(), path);
   EXPECT_TRUE(fs::is_empty(memory));
   fs::remove(memory);
+}
+
+// Which another user may have put there.
+TEST(SharedCache, FollowsNoLink) {
+  const TemporaryDirectory memory("tessera-memory"), victim("tessera-victim");
+  const std::string path = SharedCache("runs", memory.path()).path();
+  std::filesystem::create_directory_symlink(victim.path(), path);
+  EXPECT_THROW(SharedCache("runs", memory.path()), Error);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ bool FigureExchange::ending() const {
 
 void FigureExchange::work() {
   become_background_thread();
+  name_thread("figures");
   std::unique_lock lock(mutex_);
   while (!ending_) {
     lock.unlock();
@@ -102,9 +103,10 @@ void FigureExchange::collect(bool to_the_end) {
   for (int64_t process = 0; process < members_->count(); ++process) {
     if (process == members_->process_id()) continue;
     if (!to_the_end && ending()) return;
-    const bool reached = passing_over_failures([&] {
-      const auto text = members_->find(figures_key(process));
-      if (!text || *text == texts_[process]) return;
+    std::optional<std::string> text;
+    if (!passing_over_failures([&] { text = members_->find(figures_key(process)); })) break;  // the coordinator is not reached
+    if (!text || *text == texts_[process]) continue;
+    passing_over_failures([&] {
       monitor::ProcessFigures figures =
           monitor::parse_process_figures(std::string_view(*text).substr(text->find(' ') + 1), "the coordinator");
       if (figures.process != process) return;
@@ -113,7 +115,6 @@ void FigureExchange::collect(bool to_the_end) {
       known_[process] = std::move(figures);
       heard = true;
     });
-    if (!reached) break;
   }
   monitor::HostFigures all{monitor::time_now(), std::chrono::duration<double>(every_).count(), {}};
   for (const auto& [process, figures] : known_) all.processes.push_back(figures);

@@ -5,8 +5,10 @@
 
 namespace tessera::train {
 
-OwnFigures::OwnFigures(std::shared_ptr<const LoopTime> loop, std::shared_ptr<const pjrt::Client> client)
-    : loop_(std::move(loop)), client_(std::move(client)), before_(loop_->get()) {}
+OwnFigures::OwnFigures(std::shared_ptr<const LoopTime> loop, std::shared_ptr<const pjrt::Client> client, int64_t step)
+    : loop_(std::move(loop)), client_(std::move(client)), before_(loop_->get()) {
+  before_.step = std::max(before_.step, step);
+}
 
 monitor::ProcessFigures OwnFigures::take() {
   monitor::ProcessFigures out;
@@ -17,7 +19,7 @@ monitor::ProcessFigures OwnFigures::take() {
     step_seconds_ = std::max(0.0, time - waited) / static_cast<double>(loop.step - before_.step);
     before_ = loop;
   }
-  out.step = loop.step;
+  out.step = std::max(loop.step, before_.step);
   out.input_wait = input_wait_;
   out.step_seconds = step_seconds_;
 

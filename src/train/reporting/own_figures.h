@@ -37,8 +37,8 @@ class LoopTime {
 // For one thread.
 class OwnFigures {
  public:
-  // `client`: whose first device is asked for its memory; null: none is.
-  OwnFigures(std::shared_ptr<const LoopTime> loop, std::shared_ptr<const pjrt::Client> client);
+  // `client`: whose first device is asked for its memory; null: none is. `step`: after which this start begins.
+  OwnFigures(std::shared_ptr<const LoopTime> loop, std::shared_ptr<const pjrt::Client> client, int64_t step = 0);
   // Since the call before. Where no step ended since then, wait and time of a step are those of before.
   monitor::ProcessFigures take();
 

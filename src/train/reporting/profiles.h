@@ -45,8 +45,8 @@ class Profiles {
   void watch(std::shared_ptr<const pjrt::Plugin> plugin, bool on_cpu);
   // The plugin's profiler is not used. `why` is said with each profile.
   void leave_device_out(const std::string& why);
-  // Whether steps are to be profiled that are known before the run compiles its programs.
-  bool planned() const { return plan_.first > 0; }
+  // Whether steps after `step` are to be profiled, as is known before the run compiles its programs.
+  bool planned(int64_t step) const { return plan_.first > 0 && plan_.last > step; }
   // The step's program: what the plugin compiled is named after its instructions.
   void watch(std::shared_ptr<const pjrt::Executable> program);
 

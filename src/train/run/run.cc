@@ -168,11 +168,12 @@ void Run::open_log(monitor::LogFile& log) const {
 }
 
 void Run::connect() {
+  remove_hosts();
   if (opening.valid()) client = opening.get();
   processes.expect_same("the plugin", client->platform_version());
   reporter.watch(*client);
   profiles.watch(client->shared_plugin(), client->platform_name() == "cpu");
-  if (client->platform_name() == "cuda" && !profiles.planned() && !cuda_graphs_are_off()) {
+  if (client->platform_name() == "cuda" && !profiles.planned(progress.step) && !cuda_graphs_are_off()) {
     profiles.leave_device_out(
         "NVIDIA's profiler can end a run that uses CUDA graphs; monitor.profile = \"steps N-M\" makes the next start without "
         "them");
@@ -180,22 +181,26 @@ void Run::connect() {
 }
 
 void Run::share_figures() {
-  const std::string file = store::join_path(workdir.path(), monitor::kHostsFile);
-  if (!processes.several()) {
-    try {
-      if (store::local_files().info(file)) store::local_files().remove_file(file);  // of an earlier start
-    } catch (const store::IoError&) {
-      // The page then shows what that start left.
-    }
-    return;
-  }
+  if (!processes.several()) return;
   figures = std::make_unique<FigureExchange>(
-      processes.members(), [own = std::make_shared<OwnFigures>(reporter.loop_time(), client)] { return own->take(); },
-      [this, file](const monitor::HostFigures& all) {
+      processes.members(),
+      [own = std::make_shared<OwnFigures>(reporter.loop_time(), client, progress.step)] { return own->take(); },
+      [this, file = hosts_file()](const monitor::HostFigures& all) {
         workdir.expect_in_place();
         store::write_atomic(store::local_files(), file, monitor::to_json(all));
       });
   reporter.watch([this] { return figures ? figures->news() : std::nullopt; });
+}
+
+std::string Run::hosts_file() const { return store::join_path(workdir.path(), monitor::kHostsFile); }
+
+// What an earlier start heard of its processes.
+void Run::remove_hosts() const {
+  try {
+    if (store::local_files().info(hosts_file())) store::local_files().remove_file(hosts_file());
+  } catch (const store::IoError&) {
+    // The page then shows what that start left.
+  }
 }
 
 void Run::leave() {

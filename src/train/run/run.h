@@ -89,6 +89,8 @@ struct Run {
   std::string choose_home(const TrainOptions& options);
   bool splits_state() const;
   std::string copies_help() const;
+  std::string hosts_file() const;
+  void remove_hosts() const;
   void expect_own_directory(const TrainOptions& options) const;
   void agree(const TrainOptions& options);
   void open_log(monitor::LogFile& log) const;

@@ -54,7 +54,10 @@ pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& progr
 
 // The program that prepares the parameters of `program`.
 Program preparing(const Program& program) {
-  return {.name = "prepare_" + program.name, .text = program.prepare, .optimization_level = program.optimization_level};
+  return {.name = "prepare_" + program.name,
+          .text = program.prepare,
+          .optimization_level = program.optimization_level,
+          .profiled = program.profiled};
 }
 
 // The reports of a program and of the one that prepares its parameters, as one.
@@ -98,6 +101,7 @@ void Compiler::abandon() {
 
 // The thread has no reference to the Compiler, because it may outlive it.
 std::future<Compiled> Compiler::start(Program program, pjrt::ExecutableCache cache, std::vector<NamedType> arrays) {
+  program.profiled = profiled_;
   std::packaged_task<Compiled()> task([client = client_, program = std::move(program), cache = std::move(cache),
                                        arrays = std::move(arrays)] { return compile(*client, program, cache, arrays); });
   std::future<Compiled> future = task.get_future();

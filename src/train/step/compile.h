@@ -36,7 +36,9 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
 // Compiles programs side by side, each on a thread of its own.
 class Compiler {
  public:
-  explicit Compiler(std::shared_ptr<pjrt::Client> client) : client_(std::move(client)) {}
+  // `profiled`: while the programs run, the plugin's profiler may record them.
+  explicit Compiler(std::shared_ptr<pjrt::Client> client, bool profiled = false)
+      : client_(std::move(client)), profiled_(profiled) {}
   // Waits for what is under way, but not where an exception passes: then it is abandoned.
   ~Compiler();
   Compiler(const Compiler&) = delete;
@@ -49,6 +51,7 @@ class Compiler {
 
  private:
   std::shared_ptr<pjrt::Client> client_;
+  const bool profiled_;
   std::vector<std::thread> threads_;
   const int exceptions_ = std::uncaught_exceptions();
 };

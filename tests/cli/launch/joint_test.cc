@@ -100,7 +100,8 @@ TEST_F(JointLaunch, WhatIsDrawnForRowsIsThatOfTheWholeBatch) {
   std::string text = tiny_recipe();
   const auto put = [&](const std::string& from, const std::string& to) { text.replace(text.find(from), from.size(), to); };
   put("total = \"6 steps\"",
-      "total = \"3 steps\"\naverage = { decay = 0.9 }\naccumulate = 2\nmonitor = { tensorboard = true }");
+      "total = \"3 steps\"\naverage = { decay = 0.9 }\naccumulate = 2\nmonitor = { sinks = [\"tensorboard\"], histograms = \"2 "
+      "steps\" }");
   put("batch = 4", "batch = 8");
   put("threads = 1 }", "threads = 1, mixup = { mixup = 0.8, cutmix = 1.0 } }");
   put("pool = \"gap\"", "pool = \"gap\", dropout = 0.1");

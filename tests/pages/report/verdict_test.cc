@@ -176,7 +176,7 @@ TEST(Verdict, RepeatsAlerts) {
   EXPECT_THAT(text_of(run, "input"), HasSubstr("The devices waited 50 % of the time for input, up to step 2,050. Try"));
   run.rows = testing::alarming_rows("process");
   EXPECT_THAT(text_of(run, "process"),
-              HasSubstr("Process 1 waits 40 % of the time for its input, the others 1 %, which wait for it, up to step 2,050. "
+              HasSubstr("Up to step 2,050: process 1 waits 40 % of the time for its input, the others 1 %, and wait for it. "
                         "Compare the disk"));
   run.rows = testing::alarming_rows("chance");
   EXPECT_THAT(text_of(run, "chance"), HasSubstr("`val` is at the level of chance, 1 of 2 classes, after 1,200 steps"));

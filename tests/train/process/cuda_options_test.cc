@@ -74,7 +74,7 @@ TEST(CudaOptions, AreJaxsVariablesOfMemory) {
 
 TEST(CudaOptions, TellTheProcessOfAGroup) {
   const auto values = std::make_shared<ToldValues>();
-  values->put("gpus/0", "another host");
+  values->put("devices/0", "another host");
   const pjrt::Options options = cuda_options({.process = 1, .processes = 2, .store = values});
   EXPECT_EQ(std::get<int64_t>(options.at("node_id")), 1);
   EXPECT_EQ(std::get<int64_t>(options.at("num_nodes")), 2);
@@ -88,20 +88,20 @@ TEST(CudaOptions, DivideGpusThatSeveralProcessesSee) {
         cuda_options({.process = process, .processes = 3, .store = values}).at("visible_devices"));
   };
   const auto values = std::make_shared<ToldValues>();
-  values->put("gpus/0", "another host");
+  values->put("devices/0", "another host");
   {
     const Variables seen(Map{{"CUDA_VISIBLE_DEVICES", "4,5,6,7"}});
     EXPECT_ANY_THROW(own(2, values)) << "process 1 has not told yet";
-    values->put("gpus/1", values->find("gpus/2").value());
+    values->put("devices/1", values->find("devices/2").value());
     EXPECT_EQ(own(2, values), (std::vector<int64_t>{2, 3}));
     EXPECT_EQ(own(1, values), (std::vector<int64_t>{0, 1}));
   }
   {
     const Variables seen(Map{{"CUDA_VISIBLE_DEVICES", "4,5,6"}});
     const auto others = std::make_shared<ToldValues>();
-    others->put("gpus/0", "another host");
+    others->put("devices/0", "another host");
     EXPECT_ANY_THROW(own(2, others));
-    others->put("gpus/1", others->find("gpus/2").value());
+    others->put("devices/1", others->find("devices/2").value());
     EXPECT_THROW(own(2, others), Error) << "3 GPUs over 2 processes";
   }
   // Of those that were given GPUs of their own none sees another's.

@@ -26,5 +26,13 @@ TEST(OwnFigures, AreOfTheStepsSinceTheLast) {
   EXPECT_FALSE(figures.device_in_use) << "there is no client";
 }
 
+TEST(OwnFigures, OfARunThatGoesOnAreOfItsOwnSteps) {
+  const auto loop = std::make_shared<LoopTime>();
+  OwnFigures own(loop, nullptr, 100);
+  EXPECT_EQ(own.take().step, 100);
+  loop->set({110, 20, 5});
+  EXPECT_DOUBLE_EQ(*own.take().step_seconds, 1.5);
+}
+
 }  // namespace
 }  // namespace tessera::train

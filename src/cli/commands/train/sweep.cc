@@ -165,14 +165,24 @@ class SweepCommand final : public Command {
     if (bytes == 0 || variants.size() < 2 || !sweep::read_the_same(variants[0])) return;
     constexpr const char* kMemory = "/dev/shm";
     const int64_t runs = std::ssize(options.slots(variants.size()));
+    std::unique_ptr<sweep::SharedCache> cache;  // which goes again where there is no room
+    int64_t room = 0;
+    try {
+      if (store::local_files().info(kMemory)) {
+        cache = std::make_unique<sweep::SharedCache>(options.directory, kMemory);
+        // With what a killed sweep left, which is taken up. An eighth stays for others, as NCCL.
+        room = store::free_bytes(kMemory).value_or(0) / 8 * 7 + store::bytes_below(store::local_files(), cache->path());
+      }
+    } catch (const Error& error) {
+      return log_note(fmt::format("each run decodes its own images: {}", error.message()));
+    }
     // Each run counts what it kept and what it met of others, so that all together may keep so much.
-    const int64_t room = store::local_files().info(kMemory) ? store::free_bytes(kMemory).value_or(0) : 0;
     if (bytes > room / runs) {
       log_note(fmt::format("each run decodes its own images: {} has {} left, less than {} for each of {} runs at a time",
                            kMemory, human_bytes(static_cast<double>(room)), human_bytes(static_cast<double>(bytes)), runs));
       return;
     }
-    cache_ = std::make_unique<sweep::SharedCache>(options.directory, kMemory);
+    cache_ = std::move(cache);
     log_line(fmt::format("decoded pictures, which all runs share, are in {} till the end", cache_->path()));
   }
 

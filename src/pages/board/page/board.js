@@ -462,7 +462,7 @@ function drawHosts(hosts) {
     return cell;
   });
   const lines = hosts.silent.map((text) => make('p', {class: 'trouble'}, sentence(text)));
-  if (slowest?.holds_up) lines.unshift(make('p', {class: 'trouble'}, sentence(`${slowest.text}, which wait for it`)));
+  if (slowest?.holds_up) lines.unshift(make('p', {class: 'trouble'}, sentence(`${slowest.text}, and wait for it`)));
   else if (slowest) lines.unshift(make('p', {class: 'soft'}, `No process holds the others up: ${slowest.text}.`));
   const table = make('details', {}, make('summary', {}, 'All processes'), make('div', {class: 'wide'}, make('table', {class: 'facts'},
     make('thead', {}, make('tr', {}, ...['process', ...HOST_COLUMNS.map(([name]) => name)].map((one) => make('th', {scope: 'col'}, one)))),
@@ -546,7 +546,8 @@ async function update() {
       drawCharts();
       if (first()) {
         await loadLog(first());
-        drawHosts(await ask('/api/hosts', {run: first().name}));
+        const run = first(), hosts = await ask('/api/hosts', {run: run.name});
+        if (first() === run) drawHosts(hosts);
         await loadDetails(first());
       }
       tell(known.problems.join('\n'));
