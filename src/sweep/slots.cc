@@ -14,20 +14,6 @@ constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 
 }  // namespace
 
-std::vector<std::string> visible_gpus(const char* visible, int64_t count) {
-  std::vector<std::string> gpus;
-  if (!visible) {
-    for (int64_t i = 0; i < count; ++i) gpus.push_back(std::to_string(i));
-    return gpus;
-  }
-  for (const std::string& one : split(visible, ',')) {
-    const std::string_view name = trim(one);
-    if (name.empty() || name.starts_with('-')) break;
-    gpus.emplace_back(name);
-  }
-  return gpus;
-}
-
 std::vector<Slot> gpu_slots(const std::vector<std::string>& gpus, int64_t each, std::optional<int64_t> jobs, int64_t runs) {
   const auto there = static_cast<int64_t>(gpus.size());
   const std::string found = fmt::format("{} GPU{} that this process may use", there, there == 1 ? "" : "s");

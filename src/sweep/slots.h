@@ -10,10 +10,6 @@
 
 namespace tessera::sweep {
 
-// The GPUs that this process may use, as CUDA names them: numbers, or the names that `visible` has, which is CUDA_VISIBLE_DEVICES
-// (null: not set). As in CUDA, those behind one that is empty or negative don't count. `count`: how many the machine has.
-std::vector<std::string> visible_gpus(const char* visible, int64_t count);
-
 // Slots of `each` GPUs, none of which is in two of them: a process takes most of a GPU's memory. As many as fit, or `jobs` where
 // it is given, and not more than `runs`. Usage errors where there are too few GPUs.
 std::vector<Slot> gpu_slots(const std::vector<std::string>& gpus, int64_t each, std::optional<int64_t> jobs, int64_t runs);

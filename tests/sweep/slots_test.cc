@@ -21,14 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(VisibleGpus, AreThoseOfTheMachineOrOfTheVariable) {
-  EXPECT_THAT(visible_gpus(nullptr, 3), ElementsAre("0", "1", "2"));
-  EXPECT_THAT(visible_gpus("6, 2,GPU-8f1c", 8), ElementsAre("6", "2", "GPU-8f1c"));
-  EXPECT_THAT(visible_gpus("1,-1,0", 8), ElementsAre("1"));
-  EXPECT_THAT(visible_gpus("", 8), IsEmpty());
-  EXPECT_THAT(visible_gpus("-1", 8), IsEmpty());
-}
-
 TEST(GpuSlots, ShareNoGpu) {
   const std::vector<std::string> gpus{"4", "5", "6", "7", "1"};
   EXPECT_EQ(gpus_text(gpu_slots(gpus, 1, {}, 100)), "4; 5; 6; 7; 1");

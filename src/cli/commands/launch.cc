@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/system/environment.h"
 #include "cli/command.h"
 #include "cli/common_flags.h"
 #include "cluster/group/run_key.h"
@@ -225,8 +224,7 @@ class Launch final : public Command {
     try {
       if (common.device.platform == pjrt::Platform::kTpu)
         throw usage_error("one process drives all TPU chips of a machine", {}, "`tessera train` without launch does that");
-      const std::vector<std::string> gpus =
-          pjrt::visible_gpus(environment_variable("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
+      const std::vector<std::string> gpus = pjrt::visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
       for (int64_t process = 0; process < count; ++process)
         request_.gpus.push_back(pjrt::gpus_of_process(gpus, process, count));
     } catch (const Error& error) {

@@ -71,7 +71,6 @@ Meeting::Meeting(const PlaceOptions& options, const Environment& environment) {
   if (!told && several_by_pmix(environment)) {
     refuse_key_alone(options.key, options.coordinator);
     meet_by_pmix(options.run.empty() ? scheduled_run(environment) : options.run);
-    ask_of_host(environment, place_);
   } else {
     place_ = find_place(options, environment);
   }

@@ -35,9 +35,6 @@ Environment process_environment();
 // run is told apart by the options, else by SLURM_JOB_ID with SLURM_STEP_ID and SLURM_RESTART_COUNT, else OMPI_MCA_ess_base_jobid,
 // else "run". A usage Error says what is missing: a count without an id, an id outside the count, no coordinator.
 Place find_place(const PlaceOptions& options, const Environment& environment = process_environment());
-// Sets which process of its host this is, and of how many, where the scheduler says so: OMPI_COMM_WORLD_LOCAL_RANK and _LOCAL_SIZE,
-// or SLURM_LOCALID and SLURM_NTASKS_PER_NODE, which srun sets for --ntasks-per-node. find_place() does it too.
-void ask_of_host(const Environment& environment, Place& place);
 
 // Whether mpirun or `srun --mpi=pmix` started this process as one of several.
 bool several_by_pmix(const Environment& environment);

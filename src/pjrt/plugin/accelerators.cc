@@ -84,14 +84,18 @@ PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places) 
   return choice;
 }
 
-std::vector<std::string> visible_gpus(const std::string& listed, int gpus) {
-  std::vector<std::string> all;
-  if (!listed.empty()) {
-    for (const std::string& gpu : split(listed, ',')) all.emplace_back(trim(gpu));
-  } else {
-    for (int gpu = 0; gpu < gpus; ++gpu) all.push_back(std::to_string(gpu));
+std::vector<std::string> visible_gpus(const char* visible, int count) {
+  std::vector<std::string> gpus;
+  if (!visible) {
+    for (int i = 0; i < count; ++i) gpus.push_back(std::to_string(i));
+    return gpus;
   }
-  return all;
+  for (const std::string& one : split(visible, ',')) {
+    const std::string_view name = trim(one);
+    if (name.empty() || name.starts_with('-')) break;
+    gpus.emplace_back(name);
+  }
+  return gpus;
 }
 
 std::string gpus_of_process(const std::vector<std::string>& gpus, int64_t process, int64_t processes) {

@@ -29,8 +29,7 @@ struct DeviceOptions {
 };
 
 // Throws a usage Error when the machine has fewer devices than asked for. `group`: of processes whose devices one client spans, each
-// with all that it sees. On GPUs JAX's variables of memory hold, as XLA_CLIENT_MEM_FRACTION and the older
-// XLA_PYTHON_CLIENT_MEM_FRACTION: MEM_FRACTION, PREALLOCATE, ALLOCATOR.
+// with all that it sees.
 std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group = {});
 // The number that a run uses: the one asked for, or all of the client's, also those of other processes.
 int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);

@@ -1,14 +1,22 @@
 #include "pjrt/plugin/accelerators.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "base/error.h"
 #include "base/system/temporary_directory.h"
 
 namespace tessera::pjrt {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(TpuChips, AreGooglesDevicesThatAreNoNetworkCards) {
   const TemporaryDirectory bus("tessera-pci");
@@ -62,11 +70,30 @@ TEST(PlatformChoice, IsTheFastestThatIsThereAndHasAPlugin) {
   EXPECT_EQ(choice(4, 1).platform, Platform::kTpu);
   EXPECT_EQ(choice(4, 1).why, "this machine has 4 TPU chips");
   EXPECT_EQ(choice(0, 0).platform, Platform::kCpu) << "a plugin alone is no device";
+}
 
-  const PlatformChoice several = choice_of_several(choice(4, 1));
-  EXPECT_EQ(several.platform, Platform::kCpu);
-  EXPECT_EQ(several.why, "this machine has 4 TPU chips, and several processes train on CPUs only");
-  EXPECT_EQ(choice_of_several(choice(0, 0)).why, "this machine has no TPU or GPU");
+TEST(VisibleGpus, AreThoseOfTheMachineOrOfTheVariable) {
+  EXPECT_THAT(visible_gpus(nullptr, 3), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(visible_gpus("6, 2,GPU-8f1c", 8), ElementsAre("6", "2", "GPU-8f1c"));
+  EXPECT_THAT(visible_gpus("1,-1,0", 8), ElementsAre("1"));
+  EXPECT_THAT(visible_gpus("", 8), IsEmpty());
+  EXPECT_THAT(visible_gpus("-1", 8), IsEmpty());
+}
+
+TEST(VisibleGpus, AreDividedOverTheProcessesOfAMachine) {
+  const std::vector<std::string> gpus = {"0", "1", "4", "5"};
+  EXPECT_EQ(gpus_of_process(gpus, 0, 2), "0,1");
+  EXPECT_EQ(gpus_of_process(gpus, 1, 2), "4,5");
+  EXPECT_EQ(gpus_of_process(gpus, 3, 4), "5");
+  for (const auto& [few, processes] : {std::pair(gpus, 3), std::pair(std::vector<std::string>(), 2)}) {
+    try {
+      gpus_of_process(few, 0, processes);
+      FAIL() << processes;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kUsage);
+      EXPECT_THAT(error.message(), ::testing::HasSubstr(fmt::format("can't be divided over {} processes", processes)));
+    }
+  }
 }
 
 }  // namespace

@@ -270,7 +270,7 @@ class SweepCommand final : public Command {
 
   std::vector<sweep::Slot> slots_for(const train::DeviceOptions& device, int64_t runs) const {
     if (device.platform == pjrt::Platform::kCuda) {
-      const auto gpus = sweep::visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
+      const auto gpus = pjrt::visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
       return sweep::gpu_slots(gpus, devices_of_a_run(device), jobs_, runs);
     }
     const bool cpu = device.platform == pjrt::Platform::kCpu;
