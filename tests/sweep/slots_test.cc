@@ -17,9 +17,7 @@ namespace tessera::sweep {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(GpuSlots, ShareNoGpu) {
   const std::vector<std::string> gpus{"4", "5", "6", "7", "1"};
