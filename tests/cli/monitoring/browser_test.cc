@@ -292,7 +292,7 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
   EXPECT_EQ(values[3], 2) << "its colour, and that of the others";
   EXPECT_THAT(
       values[4].get<std::string>(),
-      AllOf(HasSubstr("Process 3 on a-host-with-a-long-name-0 waits 41 % of the time for its input, the others 2 %, which "
+      AllOf(HasSubstr("Process 3 on a-host-with-a-long-name-0 waits 41 % of the time for its input, the others 2 %, and "
                       "wait for it."),
             HasSubstr("Process 5 on a-host-with-a-long-name-0 was last heard of 400 s ago."), HasSubstr("1 GiB")));
   EXPECT_EQ(values[5], 360) << "nothing sticks out";
