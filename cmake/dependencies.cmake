@@ -52,7 +52,7 @@ if(TESSERA_ARROW)
   get_filename_component(TESSERA_ARROW "${TESSERA_ARROW}/../../../.." ABSOLUTE)
 endif()
 
-# Gloo: only for tessera_gloo.so, which the program loads when several processes on CPUs train together.
+# Gloo: only for tessera_gloo.so, which the program loads when several processes train together.
 find_library(TESSERA_GLOO libgloo.so REQUIRED)
 
 # PMIx: only for tessera_pmix.so, which the program loads when mpirun or srun started it.

@@ -25,8 +25,8 @@ namespace tessera::pjrt {
 class Executable;
 class LargeTemporaries;
 
-// This process among those whose devices one client spans, of a plugin that has collectives of its own between processes. The CUDA
-// plugin is told by its options `node_id` and `num_nodes`, libtpu by its environment.
+// This process among those whose devices one client spans. The plugin has collectives between processes. The CUDA plugin gets the
+// same numbers as its options `node_id` and `num_nodes`; libtpu reads them from its environment.
 struct ClientGroup {
   int64_t process = 0, processes = 1;
   std::shared_ptr<KeyValues> store;  // null where there is one process
@@ -82,7 +82,7 @@ class Client : public std::enable_shared_from_this<Client> {
   bool is_own(size_t device) const { return devices_[device].process == group_.process; }
   // The places of those in devices().
   const std::vector<size_t>& own_devices() const { return own_devices_; }
-  // Whether all processes of the group say yes, each of which asks this. Waits for those that may say no.
+  // Whether every process of the group calls this with the same question and `yes`. All must call it; waits for their answers.
   bool all_say(const std::string& question, bool yes) const;
   // Of a device of this process. Nothing where the plugin does not tell (the CPU plugin).
   std::optional<DeviceMemory> memory(size_t device) const;

@@ -95,8 +95,7 @@ void check_class_sizes(const tessera::data::Source& source, int64_t least, const
 int64_t eval_batch(const Section& section, const EvalPlan& plan, const EvalSetting& setting) {
   int64_t largest = 0;
   for (const EvalSet& set : plan.sets) largest = std::max(largest, set.size());
-  const int64_t meshes = setting.processes.joint ? 1 : setting.processes.count;
-  const int64_t parts = mesh::batch_parts(setting.mesh) * meshes, most = std::min(setting.batch, largest);
+  const int64_t parts = mesh::batch_parts(setting.mesh) * setting.processes.meshes(), most = std::min(setting.batch, largest);
   const int64_t batch = plan.options.batch.value_or((most + parts - 1) / parts * parts);
   if (batch < 1) section.fail("batch", fmt::format("must be at least 1, and is {}", batch));
   check_batch(batch, 1, setting.mesh, section.place("batch"), setting.processes);
@@ -164,8 +163,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
   const int64_t batch = eval_batch(section, plan, setting);
   for (EvalSet& set : plan.sets) {
     set.batch = batch;
-    set.processes = setting.processes.count;
-    set.joint = setting.processes.joint;
+    set.processes = setting.processes;
     if (set.texts == 0) set.data.loader(batch, 0);  // so that what takes too much memory is known at once
   }
   plan.every = steps_of(section, "every", plan.options.every, setting.length);

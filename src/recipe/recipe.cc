@@ -21,10 +21,10 @@ constexpr int64_t kMaxKept = 1'000'000;  // checkpoints
 
 void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
   out.mesh = mesh::parse_mesh(out.run.mesh, devices, recipe.place("mesh"));
-  if (out.joint && !mesh::batch_follows_processes(out.mesh, out.processes)) {
+  if (const auto [count, joint] = out.processes; joint && !mesh::batch_follows_processes(out.mesh, count)) {
     recipe.fail("mesh",
                 fmt::format("is `{}` over {} processes of {} devices, which gives several of them the same rows of a batch",
-                            out.mesh.text(), out.processes, devices / out.processes),
+                            out.mesh.text(), count, devices / count),
                 "name replica and fsdp first, and split tensor over the devices of one process");
   }
   Section sharding = recipe.section("sharding");
@@ -153,12 +153,11 @@ int64_t steps_of(const Section& section, const char* key, const std::string& tex
 
 void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where,
                  const ProcessGroup& processes) {
-  const int64_t meshes = processes.joint ? 1 : processes.count;
-  const int64_t parts = mesh::batch_parts(mesh) * accumulate * meshes;
+  const int64_t parts = mesh::batch_parts(mesh) * accumulate * processes.meshes();
   if (batch % parts == 0) return;
   const int64_t below = batch / parts * parts;
   std::string each = accumulate == 1 ? "" : fmt::format(" times {} micro-batches", accumulate);
-  if (meshes > 1) each += fmt::format(", of {} processes", meshes);
+  if (processes.meshes() > 1) each += fmt::format(", of {} processes", processes.meshes());
   throw usage_error(fmt::format("a batch of {} can't be divided over the {} parts of mesh `{}`{}", batch,
                                 mesh::batch_parts(mesh), mesh.text(), each),
                     where,
@@ -191,8 +190,7 @@ void check_input(const Section& section, const models::Model& model, const Data&
 
 Recipe read_recipe(Section recipe, int64_t devices, const ProcessGroup& processes) {
   Recipe out;
-  out.processes = processes.count;
-  out.joint = processes.joint;
+  out.processes = processes;
   take_weights_chains(recipe);
   read_run(recipe, out);
   read_mesh(recipe, devices, out);

@@ -169,16 +169,23 @@ struct EvalOptions {
   }
 };
 
+// Processes that train one run.
+struct ProcessGroup {
+  int64_t count = 1;
+  bool joint = false;  // one mesh spans the devices of all of them, where their plugin has collectives between processes
+
+  int64_t meshes() const { return joint ? 1 : count; }
+};
+
 // A data set of an evaluator.
 struct EvalSet {
   Data data;
   int64_t texts = 0;  // of the evaluator's, in place of data
   int64_t batch = 0;
-  int64_t processes = 1;  // that share each batch
-  bool joint = false;     // one mesh spans them
+  ProcessGroup processes = {};  // that share each batch
 
-  int64_t rows() const { return batch / processes; }  // of a process
-  int64_t program_rows() const { return joint ? batch : rows(); }
+  int64_t rows() const { return batch / processes.count; }             // of a process
+  int64_t program_rows() const { return batch / processes.meshes(); }  // on the devices of a mesh
   int64_t size() const { return texts > 0 ? texts : data.source().size(); }
   data::PixelScale pixels() const { return texts > 0 ? data::PixelScale{} : data.pp().pixel_scale(); }
   // Rows and columns of its images; empty where it has texts.
@@ -197,9 +204,8 @@ struct Teacher;  // recipe/teacher.h
 
 struct Recipe {
   RunOptions run;
-  int64_t processes = 1;  // that share each batch
-  bool joint = false;     // whether `mesh` spans all of them; else every process has such a mesh of its own
-  mesh::Mesh mesh;
+  ProcessGroup processes = {};  // that share each batch
+  mesh::Mesh mesh;              // of all processes, or of each
   mesh::ShardingOptions sharding;
   CheckpointOptions checkpoint;
   MonitorOptions monitor;
@@ -227,20 +233,14 @@ struct Recipe {
   std::vector<std::string> class_names;
 
   // Of a batch, on the devices of the mesh: more than images where data.pp makes views of them.
-  int64_t program_rows() const { return batch * data.pp().views() / (joint ? 1 : processes); }
+  int64_t program_rows() const { return batch * data.pp().views() / processes.meshes(); }
   // Of all processes.
-  int64_t devices() const { return mesh.devices() * (joint ? 1 : processes); }
+  int64_t devices() const { return mesh.devices() * processes.meshes(); }
   // Whether a checkpoint of this step is due, whatever its scores.
   bool saves_at(int64_t step) const;
   double epochs(int64_t step) const {
     return static_cast<double>(step) * static_cast<double>(batch) / static_cast<double>(examples_per_epoch);
   }
-};
-
-// Processes that train one run.
-struct ProcessGroup {
-  int64_t count = 1;
-  bool joint = false;  // one mesh spans the devices of all of them, where their plugin has collectives between processes
 };
 
 // Reads, opens and checks all of it, for a run on so many devices: of all processes where one mesh spans them, else of each. Usage

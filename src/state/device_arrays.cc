@@ -10,18 +10,6 @@ namespace {
 
 Placed whole_box(const Dims& dims) { return {dims, Dims(dims.size(), 0)}; }
 
-// Of the devices that hold the same part as `device`, one of this process.
-int64_t own_holder(const StateLayout& layout, const DeviceArrays& arrays, size_t entry, int64_t device) {
-  const Dims offset = shard_box(layout, entry, device).offset;
-  for (int64_t other = device; other < layout.devices(); ++other) {
-    if (!arrays[static_cast<size_t>(other)].empty() && shard_box(layout, entry, other).offset == offset) return other;
-  }
-  for (int64_t other = 0; other < device; ++other) {
-    if (!arrays[static_cast<size_t>(other)].empty() && shard_box(layout, entry, other).offset == offset) return other;
-  }
-  TESSERA_CHECK(false, "no device of this process has the part of {} that device {} has", layout.entries[entry].name, device);
-}
-
 // Waits.
 store::Bytes read_part(const StateLayout& layout, const DeviceArrays& arrays, const SavedPart& part) {
   const TensorType shard = layout.shard_type(part.entry);
@@ -29,7 +17,9 @@ store::Bytes read_part(const StateLayout& layout, const DeviceArrays& arrays, co
   auto memory = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(byte_count(type)));
   const std::span<std::byte> out(*memory);
   const auto shard_of = [&](int64_t device) -> const pjrt::Buffer& {
-    return arrays[static_cast<size_t>(own_holder(layout, arrays, part.entry, device))][part.entry];
+    const std::vector<pjrt::Buffer>& list = arrays[static_cast<size_t>(device)];
+    TESSERA_CHECK(part.entry < list.size(), "device {} has no part of {} here", device, layout.entries[part.entry].name);
+    return list[part.entry];
   };
   if (shard.dims == type.dims) {
     shard_of(part.devices[0]).to_host(out.data(), out.size()).await();
@@ -133,9 +123,7 @@ store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size
 
 HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays) {
   HostArrays host;
-  size_t count = 0;
-  for (const std::vector<pjrt::Buffer>& list : arrays) count = std::max(count, list.size());
-  for (size_t i = 0; i < count; ++i) host.push_back(to_host(layout, arrays, i));
+  for (size_t i = 0; i < arrays[0].size(); ++i) host.push_back(to_host(layout, arrays, i));
   return host;
 }
 

@@ -32,8 +32,8 @@ DeviceArrays to_device(const StateLayout& layout, const HostArrays& arrays, cons
 void put_entry(const StateLayout& layout, size_t entry, const store::Bytes& whole, const pjrt::Client& client,
                DeviceArrays& arrays);
 
-// One entry whole in host memory, waiting; devices of this process must have all of it. What a donated step would take away is
-// safe afterwards.
+// One entry whole in host memory, waiting, from the first devices that hold its parts, which have to be this process's. What a
+// donated step would take away is safe afterwards.
 store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size_t entry);
 // All entries that are there.
 HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays);

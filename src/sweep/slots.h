@@ -10,8 +10,8 @@
 
 namespace tessera::sweep {
 
-// Slots of `each` GPUs, none of which is in two of them: a process takes most of a GPU's memory. As many as fit, or `jobs` where
-// it is given, and not more than `runs`. Usage errors where there are too few GPUs.
+// Slots of `each` GPUs. No GPU is in two slots, because a process takes most of a GPU's memory. There are as many slots as fit, or
+// `jobs` where it is given, and at most `runs`. Usage errors where there are too few GPUs.
 std::vector<Slot> gpu_slots(const std::vector<std::string>& gpus, int64_t each, std::optional<int64_t> jobs, int64_t runs);
 
 // "0,1; 2,3": the GPUs of each slot; empty where they have none of their own.

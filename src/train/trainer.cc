@@ -110,7 +110,7 @@ std::optional<ReadyProgram> await_step_program(Run& run, std::future<Compiled>& 
 std::optional<DeviceBatch> await_batch(Run& run, LoopInput& input, Saver& saver) {
   while (!run.stop.requested()) {
     if (auto batch = input.next(nullptr)) return batch;
-    if (!run.saves_jointly && run.control.save_wanted()) saver.save_unless_saved();
+    if (run.save_wanted()) saver.save_unless_saved();
   }
   return std::nullopt;
 }

@@ -199,8 +199,7 @@ class Launch final : public Command {
     bool joint = false;
     if (!request_.gpus.empty()) {
       joint = true;
-      devices = 0;
-      for (const std::string& gpus : request_.gpus) devices += 1 + std::ranges::count(gpus, ',');
+      devices = std::ssize(request_.gpus) * std::ssize(request_.gpus.front());
     } else if (common.automatic && !common.device.devices && (launcher.name != launch::kLocal.name || processes == 1)) {
       // Hosts take all of their TPUs or GPUs where nobody says otherwise.
       devices = devices_of_mesh(load_recipe(here));
@@ -225,8 +224,11 @@ class Launch final : public Command {
       if (common.device.platform == pjrt::Platform::kTpu)
         throw usage_error("one process drives all TPU chips of a machine", {}, "`tessera train` without launch does that");
       const std::vector<std::string> gpus = pjrt::visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
-      for (int64_t process = 0; process < count; ++process)
-        request_.gpus.push_back(pjrt::gpus_of_process(gpus, process, count));
+      for (int64_t process = 0; process < count; ++process) {
+        const pjrt::GpuRange own = pjrt::gpus_of_process(std::ssize(gpus), process, count);
+        request_.gpus.emplace_back(gpus.begin() + own.begin, gpus.begin() + own.end);
+      }
+      if (!dry_run_) pjrt::find_plugin(common.device.platform, common.device.plugin);  // or says once what every process would
     } catch (const Error& error) {
       if (!common.automatic) throw;
       log_note(fmt::format("{}: the {} processes train on its processors", error.message(), count));

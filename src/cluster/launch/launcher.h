@@ -20,13 +20,13 @@ struct Elastic {
 
 // What is to be launched.
 struct Request {
-  std::string where;                  // the text after the launcher's name: "4" of local:4
-  std::vector<std::string> command;   // the program's words: "train", "recipes/digits.toml", …
-  int64_t restarts = 10;              // at most, in a row
-  Coordinator coordinator;            // an etcd that runs; without an address: one of this launch's own
-  std::vector<Variable> environment;  // beside what tells each process its place
-  std::string accelerator;            // what --platform of train names, where it is no CPU: "tpu"
-  std::vector<std::string> gpus;      // of local: CUDA_VISIBLE_DEVICES of each process; empty: they use none
+  std::string where;                           // the text after the launcher's name: "4" of local:4
+  std::vector<std::string> command;            // the program's words: "train", "recipes/digits.toml", …
+  int64_t restarts = 10;                       // at most, in a row
+  Coordinator coordinator;                     // an etcd that runs; without an address: one of this launch's own
+  std::vector<Variable> environment;           // beside what tells each process its place
+  std::string accelerator;                     // what --platform of train names, where it is no CPU: "tpu"
+  std::vector<std::vector<std::string>> gpus;  // of local: those of each process; empty: they use none
 
   // Of launchers that copy what they run (Launcher::copies).
   std::string recipe;     // the word of the command that names it

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/text/text.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/launch/launcher.h"
 #include "cluster/launch/processes/supervise.h"
@@ -24,7 +25,8 @@ std::vector<ProcessPlan> processes_of(const Request& request, const Coordinator&
     ProcessPlan& one = out.emplace_back();
     one.host = fmt::format("process {}", process);
     one.environment = request.environment;
-    if (!request.gpus.empty()) one.environment.push_back({"CUDA_VISIBLE_DEVICES", request.gpus[static_cast<size_t>(process)]});
+    if (!request.gpus.empty())
+      one.environment.push_back({"CUDA_VISIBLE_DEVICES", join(request.gpus[static_cast<size_t>(process)], ",")});
     for (Variable& variable : place_variables(process, count, coordinator, run)) one.environment.push_back(std::move(variable));
     one.command = {"tessera"};
     one.command.insert(one.command.end(), request.command.begin(), request.command.end());

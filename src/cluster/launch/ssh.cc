@@ -77,10 +77,7 @@ std::vector<RemoteHost> hosts_of(const Request& request) {
   return hosts;
 }
 
-Plan plan(const Request& request) {
-  Plan plan = plan_remote_run(request, hosts_of(request));
-  return plan;
-}
+Plan plan(const Request& request) { return plan_remote_run(request, hosts_of(request)); }
 Exit run(const Request& request) { return run_on_hosts(request, hosts_of(request)); }
 
 }  // namespace

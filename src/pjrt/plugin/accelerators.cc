@@ -1,7 +1,6 @@
 #include "pjrt/plugin/accelerators.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -98,15 +97,14 @@ std::vector<std::string> visible_gpus(const char* visible, int count) {
   return gpus;
 }
 
-std::string gpus_of_process(const std::vector<std::string>& gpus, int64_t process, int64_t processes) {
-  const auto all = static_cast<int64_t>(gpus.size());
-  if (all == 0 || all % processes != 0) {
+GpuRange gpus_of_process(int64_t gpus, int64_t process, int64_t processes) {
+  if (gpus == 0 || gpus % processes != 0) {
     throw usage_error(
-        fmt::format("{} can't be divided over {} processes of this machine", counted(static_cast<int>(all), "GPU"), processes),
+        fmt::format("{} can't be divided over {} processes of this machine", counted(static_cast<int>(gpus), "GPU"), processes),
         "CUDA_VISIBLE_DEVICES", "one process drives all GPUs of a machine; --platform cpu trains on its processors");
   }
-  const auto first = gpus.begin() + process * (all / processes);
-  return fmt::format("{}", fmt::join(first, first + all / processes, ","));
+  const int64_t each = gpus / processes;
+  return {process * each, (process + 1) * each};
 }
 
 }  // namespace tessera::pjrt

@@ -26,8 +26,11 @@ PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places);
 // The GPUs that this process may use, as CUDA names them: numbers, or the names that `visible` has, which is CUDA_VISIBLE_DEVICES
 // (null: not set). As in CUDA, those behind one that is empty or negative don't count. `count`: nvidia_gpus().
 std::vector<std::string> visible_gpus(const char* visible, int count);
-// Those of one of several processes of a machine, which have equal runs of them: the value of its CUDA_VISIBLE_DEVICES. A usage Error
-// where they can't be divided.
-std::string gpus_of_process(const std::vector<std::string>& gpus, int64_t process, int64_t processes);
+// Those of one of several processes of a machine, which have equal runs of them, as places in the list of `gpus`. A usage Error where
+// they can't be divided.
+struct GpuRange {
+  int64_t begin = 0, end = 0;
+};
+GpuRange gpus_of_process(int64_t gpus, int64_t process, int64_t processes);
 
 }  // namespace tessera::pjrt

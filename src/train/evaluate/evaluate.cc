@@ -101,7 +101,7 @@ pjrt::Buffer EvaluationRunner::execute(size_t set, const FixedArguments& fixed, 
 
 // A program over all processes gives each of them the rows of all.
 int64_t EvaluationRunner::first_place(const recipe::EvalSet& set) const {
-  return set.joint ? processes_->index() * set.rows() : 0;
+  return set.processes.joint ? processes_->index() * set.rows() : 0;
 }
 
 std::optional<SetRows> EvaluationRunner::rows_of(size_t set, const FixedArguments& fixed, const Stop& stop) const {

@@ -29,7 +29,7 @@ std::optional<DeviceBatch> LoopInput::next(DispatchedStep* at_work) {
   bool came = false;
   {
     const PhaseSpan span("wait for input");
-    came = loader_.wait([this] { return run_.stop.requested() || (!run_.saves_jointly && run_.control.save_wanted()); });
+    came = loader_.wait([this] { return run_.stop.requested() || run_.save_wanted(); });
   }
   const bool idle = !at_work || at_work->is_ready();
   if (idle) run_.reporter.waited(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

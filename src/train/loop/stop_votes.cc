@@ -20,7 +20,7 @@ state::DeviceArrays* StopVotes::arguments() {
   const Votes votes = own();
   if (!votes_.empty() && voted_ == votes) return &votes_;
   voted_ = votes;
-  if (run_.recipe.joint) {
+  if (run_.recipe.processes.joint) {
     votes_ = state::replicate(*run_.client, run_.layout.mesh, votes.data(), {DType::kF32, {1, kVotes}});
     return &votes_;
   }

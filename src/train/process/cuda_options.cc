@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,12 +46,11 @@ void set_devices(const pjrt::ClientGroup& group, pjrt::Options& options) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const Neighbours neighbours = find_neighbours(group, visible ? visible : "all");
   if (neighbours.count == 1) return;
-  std::vector<std::string> numbers;
-  for (size_t i = 0; i < pjrt::visible_gpus(visible, pjrt::nvidia_gpus()).size(); ++i) numbers.push_back(std::to_string(i));
-  std::vector<int64_t> own;
-  for (const std::string& number : split(pjrt::gpus_of_process(numbers, neighbours.place, neighbours.count), ','))
-    own.push_back(std::stoll(number));
-  options["visible_devices"] = std::move(own);
+  const auto seen = std::ssize(pjrt::visible_gpus(visible, pjrt::nvidia_gpus()));
+  const pjrt::GpuRange own = pjrt::gpus_of_process(seen, neighbours.place, neighbours.count);
+  std::vector<int64_t> numbers(static_cast<size_t>(own.end - own.begin));
+  std::iota(numbers.begin(), numbers.end(), own.begin);
+  options["visible_devices"] = std::move(numbers);
 }
 
 }  // namespace

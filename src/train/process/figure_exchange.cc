@@ -48,7 +48,7 @@ FigureExchange::FigureExchange(std::shared_ptr<group::Members> members, Own own,
   try {
     thread_ = std::thread([this] { work(); });
   } catch (const std::system_error&) {
-    // Then there is only what is told at the end.
+    // Without the thread, figures are sent once, at the end (tell_last).
   }
 }
 

@@ -128,7 +128,7 @@ std::string Run::choose_home(const TrainOptions& options) {
   return path;
 }
 
-bool Run::splits_state() const { return recipe.joint && !state::whole_in_each(layout, processes.count()); }
+bool Run::splits_state() const { return recipe.processes.joint && !state::whole_in_each(layout, processes.count()); }
 
 void Run::expect_own_directory(const TrainOptions& options) const {
   if (!saves_jointly || !options.copied) return;

@@ -16,8 +16,8 @@ ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels&
 ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels) {
   ProgramOptions options = options_of_all(recipe, kernels);
   options.batch = recipe.program_rows();
-  options.processes = recipe.joint ? 1 : recipe.processes;
-  options.joint = recipe.joint;
+  options.processes = recipe.processes.meshes();
+  options.joint = recipe.processes.joint;
   options.pixels = recipe.data.pp().pixel_scale();
   options.objective = recipe.objective;
   options.augmentation = augmentation_of(recipe.data.pp(), recipe.data.mixup);

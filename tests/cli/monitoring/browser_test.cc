@@ -254,7 +254,7 @@ TEST_F(Browser, FitsAPhoneAndTheDark) {
   EXPECT_EQ(phone[3], 1);
 }
 
-// 24 processes, of which one holds the others up and one is not heard of, on a phone; and a run of one process.
+// A run of 24 processes on a phone: one is slow, and one sends nothing. Then a run of one process.
 TEST_F(Browser, ShowsWhichProcessIsSlow) {
   train_two();
   Json hosts = {{"at", 1000}, {"every", 48}, {"processes", Json::array()}};

@@ -297,7 +297,7 @@ TEST_F(RoutesTest, TheLogComesInPieces) {
   EXPECT_EQ(json("/api/log?run=one")["lines"].dump(), R"(["last"])") << "the last 256 KiB of it";
 }
 
-// Two processes, of which the second was not heard of for the last 40 seconds.
+// Two processes. The second sent nothing for the last 40 seconds.
 monitor::HostFigures two_processes() {
   monitor::HostFigures all{1000, 5, {{0, "host-a", 90, 999}, {1, "host-\"b\"", 88, 960}}};
   all.processes[0].input_wait = 0.02, all.processes[1].input_wait = 0.41;

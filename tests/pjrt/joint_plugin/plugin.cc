@@ -2,9 +2,9 @@
 // `node_id` and `num_nodes`. Each process sees all processes' devices, can address its own ($TESSERA_JOINT_DEVICES, 1 where unset),
 // and runs programs with collectives over all of them.
 //
-// Each process computes what all devices compute, on as many devices of the inner plugin. What only one process knows, because it
-// was uploaded or computed there alone, is told to the others when a program of several processes first uses it, through files in
-// $TESSERA_JOINT_DIRECTORY. $TESSERA_JOINT_SHUFFLED=1 lists devices in another order than their processes'.
+// Each process computes what all devices compute, on as many devices of the inner plugin. An array that only
+// one process has, because it was uploaded or computed there, goes to the others as a file in $TESSERA_JOINT_DIRECTORY when a program
+// of several processes first uses it. $TESSERA_JOINT_SHUFFLED=1 lists devices in another order than their processes'.
 //
 // Unlike the real plugin, PJRT_LoadedExecutable_Execute returns once all processes have called it for that program.
 #include <pjrt_c_api.h>

@@ -81,11 +81,14 @@ TEST(VisibleGpus, AreThoseOfTheMachineOrOfTheVariable) {
 }
 
 TEST(VisibleGpus, AreDividedOverTheProcessesOfAMachine) {
-  const std::vector<std::string> gpus = {"0", "1", "4", "5"};
-  EXPECT_EQ(gpus_of_process(gpus, 0, 2), "0,1");
-  EXPECT_EQ(gpus_of_process(gpus, 1, 2), "4,5");
-  EXPECT_EQ(gpus_of_process(gpus, 3, 4), "5");
-  for (const auto& [few, processes] : {std::pair(gpus, 3), std::pair(std::vector<std::string>(), 2)}) {
+  const auto range = [](int64_t gpus, int64_t process, int64_t processes) {
+    const GpuRange own = gpus_of_process(gpus, process, processes);
+    return std::pair(own.begin, own.end);
+  };
+  EXPECT_EQ(range(4, 0, 2), std::pair(int64_t{0}, int64_t{2}));
+  EXPECT_EQ(range(4, 1, 2), std::pair(int64_t{2}, int64_t{4}));
+  EXPECT_EQ(range(4, 3, 4), std::pair(int64_t{3}, int64_t{4}));
+  for (const auto& [few, processes] : {std::pair(4, 3), std::pair(0, 2)}) {
     try {
       gpus_of_process(few, 0, processes);
       FAIL() << processes;
