@@ -59,11 +59,14 @@ const std::vector<std::string> kSmall = {"model.width=128",
                                          "eval.val.data.source=\"fake(images=100, classes=10)\"",
                                          "eval.val.batch=32"};
 
-Counts counts_of(int64_t devices, std::vector<std::string> more) {
+ReadRecipe small_recipe(const std::vector<std::string>& more) {
   std::vector<std::string> all = kSmall;
   all.insert(all.end(), more.begin(), more.end());
-  const Case c(recipe("vit_10b_toy"), all, devices);
-  return compile_on_cpu(c, options("").device).counts;
+  return recipe("vit_10b_toy", all);
+}
+
+Counts counts_of(int64_t devices, const std::vector<std::string>& more) {
+  return compile_on_cpu(Case(small_recipe(more), {}, devices), options("").device).counts;
 }
 
 constexpr double kWidth = 128, kDepth = 3, kTokens = 4, kBatch = 32;
@@ -221,10 +224,11 @@ TEST(Plan, Bf16OnV5e) {
 }
 
 TEST(Plan, OptimizationLevelsReachTheCompiler) {
-  const auto temporaries = [](const std::vector<std::string>& overrides) {
-    return make_plan(recipe("vit_10b_toy", overrides), options("v5e:2x4")).temporaries;
+  const auto target = open_target("v5e:2x4", 1, options("").device);
+  const auto temporaries = [&](const std::vector<std::string>& overrides) {
+    return target->compile(Case(small_recipe(overrides), {}, target->devices()).program).memory.temporaries;
   };
-  const double by_itself = temporaries({});
+  const int64_t by_itself = temporaries({});
   EXPECT_EQ(temporaries({"optimization_level=2"}), by_itself);
   EXPECT_NE(temporaries({"optimization_level=0"}), by_itself);
 }
@@ -268,12 +272,6 @@ std::vector<Proposal> proposals_for(const Target& target, const ReadRecipe& read
 }
 
 const std::vector<std::string> kFewProposals = {"data.batch=2", "eval.val.batch=2", "dtype=bf16"};
-
-ReadRecipe small_recipe(std::vector<std::string> more) {
-  std::vector<std::string> all = kSmall;
-  all.insert(all.end(), more.begin(), more.end());
-  return recipe("vit_10b_toy", all);
-}
 
 TEST(Proposals, ACompilerThatFailsIsTold) {
   const Boundless broken([]() -> Compiled { throw device_error("the compiler broke"); });
