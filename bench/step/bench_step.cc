@@ -106,6 +106,7 @@ class StepBench {
     spread(recipe);
     recipe.finish();
     if (kernels) options.kernels = host::register_kernels(*client_);
+    options.gpus = client_->platform_name() == "cuda";
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);

@@ -29,6 +29,9 @@ class Target {
   virtual bool prefers_flat_sums() const = 0;
   // A loop copies the arrays that it stacks in every iteration, which takes longer than small layers do.
   virtual bool stacks_slowly() const = 0;
+  // Blocks of layers are written out, and no loop: what their gradients read is not stacked and taken apart again, and what they
+  // compute again stays apart from what was computed first (ScanOptions::prevent_cse).
+  virtual bool unrolls_blocks() const = 0;
   // All-gathers are fast along the first dimension only.
   virtual bool gathers_first_dimension_fast() const = 0;
   // Arithmetic in bf16 is done in f32. That holds for writing to a part of an array too, so a loop that fills a stack would

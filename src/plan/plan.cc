@@ -48,10 +48,10 @@ void account(const pjrt::HloModule& program, const Target& target, Plan& plan) {
 
 }  // namespace
 
-Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices)
+Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices, bool gpus)
     : recipe(recipe::read_recipe(read(overrides), devices)),
       layout(recipe::recipe_layout(recipe)),
-      program(train::train_program(*recipe.model, layout, *recipe.optimizer, train::train_options(recipe))) {}
+      program(train::train_program(*recipe.model, layout, *recipe.optimizer, train::train_options(recipe, {}, gpus))) {}
 
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   const train::Program program = counted_program(c.recipe, c.layout);
@@ -137,7 +137,7 @@ Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, 
 Plan make_plan(const ReadRecipe& read, const PlanOptions& options) {
   options.progress(fmt::format("loading {}", options.topology));
   const auto target = open_target(options.topology, options.slices, options.device);
-  const Case base(read, {}, target->devices());
+  const Case base(read, {}, target->devices(), target->gpus());
   Plan plan = plan_case(base, *target, options);
   if (!plan.fits && options.propose) plan.proposals = find_proposals(read, base, *target, options);
   return plan;

@@ -76,7 +76,7 @@ class Search {
   void try_on_target(const Overrides& change) {
     if (found_.size() >= kEnough) return;
     try {
-      const Case c(read_, change, target_.devices());
+      const Case c(read_, change, target_.devices(), target_.gpus());
       if (c.recipe.text != base_.recipe.text) confirm(c, target_, change);  // else nothing has changed
     } catch (const Error& error) {
       pass_over(error, fmt::format("`{}`", fmt::join(change, " ")));
@@ -89,7 +89,7 @@ class Search {
       if (confirmed >= kEnoughLarger) return;
       try {
         const auto target = open_target(name, options_.slices, options_.device);
-        const Case c(read_, {}, target->devices());
+        const Case c(read_, {}, target->devices(), target->gpus());
         if (confirm(c, *target, {})) ++confirmed;
       } catch (const Error& error) {
         pass_over(error, name);

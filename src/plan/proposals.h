@@ -8,7 +8,7 @@ namespace tessera::plan {
 
 // A recipe for some number of devices, and its training step.
 struct Case {
-  Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices);
+  Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices, bool gpus = false);
   recipe::Recipe recipe;
   state::StateLayout layout;
   train::Program program;

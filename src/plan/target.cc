@@ -139,6 +139,7 @@ class GpuCluster final : public Target {
     chip_ = &chip;
     memory_ = chip.hbm_bytes;
     groups_ = hosts;
+    gpus_ = true;
     spaces_ = {0, 1};  // 1: what collectives use
     const auto plugin = load_plugin(pjrt::Platform::kCuda, device);
     const pjrt::Options options{{"target_config", gpu_target_config(chip.name)},
@@ -168,6 +169,7 @@ class Local final : public Target {
     name_ = name;
     kind_ = client_->devices()[0].kind;
     devices_ = train::devices_of(device, *client_);
+    gpus_ = client_->platform_name() == "cuda";
     const auto known = client_->memory(0);
     if (known && known->limit) {
       memory_ = static_cast<double>(*known->limit);

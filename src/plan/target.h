@@ -32,6 +32,7 @@ class Target {
   const std::string& device_kind() const { return kind_; }
   int64_t devices() const { return devices_; }
   int64_t groups() const { return groups_; }  // slices or hosts
+  bool gpus() const { return gpus_; }         // of NVIDIA
   // The figures of its chip; null where there are none (a CPU).
   const pjrt::Chip* chip() const { return chip_; }
   // Memory of one device; 0 where it is not known.
@@ -43,6 +44,7 @@ class Target {
  protected:
   std::string name_, kind_;
   int64_t devices_ = 1, groups_ = 1;
+  bool gpus_ = false;
   const pjrt::Chip* chip_ = nullptr;
   double memory_ = 0;
   std::vector<int64_t> spaces_ = {0};

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/system/spans.h"
-#include "host/register.h"
 #include "monitor/plot.h"
 #include "pjrt/plugin/error.h"
 #include "train/control/control_socket.h"
@@ -83,7 +82,7 @@ struct Programs {
 // instructions. It keeps those of what it compiled, and has none of what it loaded from the cache.
 Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, bool draws, bool named) {
   const recipe::Recipe& recipe = run.recipe;
-  const ProgramOptions options = train_options(recipe, host::register_kernels(*run.client));
+  const ProgramOptions options = train_options(recipe, *run.client);
   const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   Programs programs;
   programs.step = compiler.start(train_program(*recipe.model, run.layout, *recipe.optimizer, options),

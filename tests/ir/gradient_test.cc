@@ -78,11 +78,11 @@ ScanResult scan_body(const Values& c, const Values& x, Value w) {
   return {{sin(h) * 0.5 + c[0]}, {sum(h * h, {1})}};
 }
 
-Case scan_case(const RematPolicy& policy, bool reverse, bool unroll = false) {
+Case scan_case(const RematPolicy& policy, bool reverse, bool unroll = false, bool prevent_cse = false) {
   return {{{2, 3}, {3, 3}, {4, 3}}, [=](const Values& x) {
             const ScanResult r =
                 scan(4, {x[0]}, {x[2]}, [&](const Values& c, const Values& s) { return scan_body(c, s, x[1]); },
-                     {policy, reverse, unroll});
+                     {policy, reverse, unroll, prevent_cse});
             return Values{r.carry[0], r.ys[0]};
           }};
 }
@@ -301,7 +301,8 @@ std::map<const OpDef*, Entry> entries_control() {
   e[&kOpScan] = rule({scan_case({Kind::kSaveNothing, {}}, false), scan_case({Kind::kSaveNothing, {}}, true),
                       scan_case({Kind::kSaveNamed, {"h"}}, false), scan_case({Kind::kSaveAll, {}}, false),
                       scan_case({Kind::kSaveAll, {}}, true), scan_case({Kind::kSaveNamed, {"h"}}, false, true),
-                      scan_case({Kind::kSaveAll, {}}, true, true)});
+                      scan_case({Kind::kSaveAll, {}}, true, true), scan_case({Kind::kSaveNamed, {"h"}}, true, true, true),
+                      scan_case({Kind::kSaveNothing, {}}, false, true, true)});
   e[&kOpStopGradient] = {Entry::kStopped, {{{{3}}, [](const Values& x) { return one(stop_gradient(x[0])); }}}};
   e[&kOpShardingConstraint] = rule({{{{3}}, [](const Values& x) { return one(reshard(x[0] * x[0], {}, {})); }}});
   e[&kOpManualComputation] = {Entry::kRefused, {{{{4}}, [](const Values& x) { return one(on_two_devices(x[0])); }}}};

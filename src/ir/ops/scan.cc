@@ -69,6 +69,7 @@ Node* finish_scan(std::unique_ptr<Graph> body, const Values& init, const Values&
               {"_slices", static_cast<int64_t>(body->slices.size())},
               {"_reverse", options.reverse},
               {"_unroll", options.unroll},
+              {"_prevent_cse", options.prevent_cse},
               {"_remat", static_cast<int64_t>(options.remat.kind)},
               {"_remat_names", join_names(options.remat.names)}};
   body->set_parameters(std::move(parameters));
@@ -131,10 +132,12 @@ class BackwardScan {
       connect_saved();
     }
     Node* node = finish_scan(std::move(b_), init_, carries_, {.reverse = !l_.reverse, .unroll = fwd_.attr<bool>("_unroll")});
+    if (fwd_.attr<bool>("_prevent_cse") && remat_kind() != RematPolicy::Kind::kSaveAll) node->attrs["_apart"] = true;
     return operand_cotangents(*node);
   }
 
  private:
+  RematPolicy::Kind remat_kind() const { return static_cast<RematPolicy::Kind>(fwd_.attr<int64_t>("_remat")); }
   bool float_carry(size_t i) const { return is_float(fwd_.operands[i].dtype()); }
   bool wants(size_t operand) const { return a_.wanted[operand] && is_float(fwd_.operands[operand].dtype()); }
 
@@ -171,7 +174,7 @@ class BackwardScan {
 
   // Replaces recomputed values by saved ones, as the policy says.
   void apply_policy() {
-    const auto kind = static_cast<RematPolicy::Kind>(fwd_.attr<int64_t>("_remat"));
+    const RematPolicy::Kind kind = remat_kind();
     if (kind == RematPolicy::Kind::kSaveNothing) return;
     std::map<Value, Value> original;  // copy -> value of the forward body
     for (const auto& [from, copy] : copies_) original[copy] = from;
@@ -310,6 +313,7 @@ Values unroll_scan(const Node& n, const Values& operands) {
     const int64_t index = l.reverse ? l.length - 1 - step : step;
     Values arguments = carries;
     for (size_t i = 0; i < l.slices; ++i) arguments.push_back(slice_at(operands[l.carries + i], index));
+    if (n.has_attr("_apart")) arguments = optimization_barrier(arguments);
     arguments.insert(arguments.end(), operands.begin() + static_cast<std::ptrdiff_t>(l.carries + l.slices), operands.end());
     const Values results = lower_inline(*n.regions[0], arguments);
     carries.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(l.carries));

@@ -38,7 +38,11 @@ ir::Value scan_first(const Scope& scope, ir::Value x, int64_t count, const Block
     for (size_t i = first; i < updates.size(); ++i) buffers.push_back(updates[i].value);
     return {{next}, buffers};
   };
-  const ir::ScanResult result = ir::scan(count, {x}, xs, body, {.remat = options.remat, .unroll = options.unroll});
+  // Where nothing is kept, the blocks are as many and as large as fit: one after the other, and compiled once.
+  const bool unroll =
+      scope.target() && scope.target()->unrolls_blocks() && options.remat.kind != ir::RematPolicy::Kind::kSaveNothing;
+  const ir::ScanResult result =
+      ir::scan(count, {x}, xs, body, {.remat = options.remat, .unroll = options.unroll || unroll, .prevent_cse = unroll});
   for (size_t i = 0; i < result.ys.size(); ++i) updates[first + i].value = result.ys[i];
   TESSERA_CHECK(result.ys.empty() || count == options.count, "buffers in blocks whose last one is another");
   return result.carry[0];

@@ -66,7 +66,7 @@ bool by_device(const state::StateLayout& layout, const ProgramOptions& options) 
          (!options.teacher || replicated(options.teacher->layout));
 }
 
-host::Target device_target(const state::StateLayout& layout, const ProgramOptions& options) {
+std::unique_ptr<const ir::Target> device_target(const state::StateLayout& layout, const ProgramOptions& options) {
   return target_of(options_of_device(layout, options), layout_of_device(layout));
 }
 

@@ -5,6 +5,7 @@
 // machines, and where a device has but a part of the parameters, the program is of the whole batch and XLA's partitioner cuts it.
 
 #include <cstdint>
+#include <memory>
 
 #include "ir/manual.h"
 #include "train/step/batch_gradient.h"
@@ -43,7 +44,7 @@ struct StepGradient {
 // Whether each device computes the gradient of its rows by itself.
 bool by_device(const state::StateLayout& layout, const ProgramOptions& options);
 // What such programs are made for.
-host::Target device_target(const state::StateLayout& layout, const ProgramOptions& options);
+std::unique_ptr<const ir::Target> device_target(const state::StateLayout& layout, const ProgramOptions& options);
 
 StepGradient step_gradient(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
                            const ProgramOptions& options, const StepInputs& inputs);

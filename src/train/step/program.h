@@ -29,6 +29,7 @@ struct ProgramOptions {
   DType compute = DType::kF32;    // of activations and products
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
   host::Kernels kernels;                      // of this host, that the program may call
+  bool gpus = false;                          // the program is for NVIDIA GPUs (ir/gpu_target.h)
   bool one_call = false;                      // of a model's use: there is nothing to prepare for further calls
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;

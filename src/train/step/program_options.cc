@@ -1,5 +1,7 @@
 #include "train/step/program_options.h"
 
+#include "host/register.h"
+
 namespace tessera::train {
 namespace {
 
@@ -13,8 +15,9 @@ ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels&
 
 }  // namespace
 
-ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels) {
+ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels, bool gpus) {
   ProgramOptions options = options_of_all(recipe, kernels);
+  options.gpus = gpus;
   options.batch = recipe.program_rows();
   options.processes = recipe.processes.meshes();
   options.joint = recipe.processes.joint;
@@ -26,6 +29,10 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
   options.guard = recipe.guard;
   options.teacher = recipe.teacher;
   return options;
+}
+
+ProgramOptions train_options(const recipe::Recipe& recipe, const pjrt::Client& client) {
+  return train_options(recipe, host::register_kernels(client), client.platform_name() == "cuda");
 }
 
 ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels) {

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "host/target.h"
 #include "ir/functions.h"
+#include "ir/gpu_target.h"
 #include "ir/program.h"
 #include "train/step/by_device.h"
 
@@ -64,17 +66,19 @@ Values with_buffers(const state::StateLayout& layout, Values params, const Value
   return params;
 }
 
-host::Target target_of(const ProgramOptions& options, const state::StateLayout& layout) {
-  return host::Target(options.kernels, {.mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt,
-                                        .one_of_many = options.processes > 1,
-                                        .that_meet = options.devices_that_meet});
+std::unique_ptr<const ir::Target> target_of(const ProgramOptions& options, const state::StateLayout& layout) {
+  if (options.gpus) return std::make_unique<ir::GpuTarget>();
+  host::Devices devices{.mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt,
+                        .one_of_many = options.processes > 1,
+                        .that_meet = options.devices_that_meet};
+  return std::make_unique<host::Target>(options.kernels, std::move(devices));
 }
 
 Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
                    const ProgramOptions& options) {
-  const host::Target target = emit.by_device ? device_target(layout, options) : target_of(options, layout);
+  const auto target = emit.by_device ? device_target(layout, options) : target_of(options, layout);
   Program program{.name = emit.name,
-                  .text = ir::program_text(graph, emit, &target),
+                  .text = ir::program_text(graph, emit, target.get()),
                   .devices = layout.devices(),
                   .optimization_level = options.optimization_level};
   for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
@@ -89,7 +93,7 @@ Program inference_program(const ir::Graph& graph, const ir::EmitOptions& emit, c
   for (size_t i = 0; i < layout.params; ++i) bytes += byte_count(layout.entries[i].type);
   const bool whole = options.one_call || options.kernels.empty() || layout.sharded() || bytes < kWorthwhile;
   if (whole) return program_of(graph, emit, layout, options);
-  ir::SplitText text = ir::split_program_text(graph, emit, layout.params, target_of(options, layout));
+  ir::SplitText text = ir::split_program_text(graph, emit, layout.params, *target_of(options, layout));
   if (text.prepare.empty()) return program_of(graph, emit, layout, options);
   return {.name = emit.name,
           .text = std::move(text.run),
@@ -109,8 +113,8 @@ Values trace(const state::StateLayout& layout, const Values& params, nn::Context
   const nn::Sharding sharding = state::sharding_of(layout);
   context.compute = options.compute;
   if (layout.sharded()) context.sharding = &sharding;
-  const host::Target target = target_of(options, layout);
-  context.target = &target;
+  const auto target = target_of(options, layout);
+  context.target = target.get();
   const ir::NameScope named("model");
   Values out = apply(nn::Scope(store, context));
   for (const nn::ParamSpec& spec : store.specs()) {

@@ -2,11 +2,12 @@
 // A model in the current graph, with the parameters of a layout, and traced graphs as programs.
 
 #include <functional>
+#include <memory>
 
 #include "data/transform/pp.h"
-#include "host/target.h"
 #include "ir/emit.h"
 #include "ir/ops.h"
+#include "ir/target.h"
 #include "models/model.h"
 #include "nn/scope.h"
 #include "state/state.h"
@@ -27,8 +28,8 @@ ir::Value luminance(ir::Value images);
 // `params` with `buffers` in the places of the layout's buffers.
 ir::Values with_buffers(const state::StateLayout& layout, ir::Values params, const ir::Values& buffers);
 
-// What the programs of a layout are for: this host, where they may call its kernels.
-host::Target target_of(const ProgramOptions& options, const state::StateLayout& layout);
+// What the programs of a layout are for: GPUs, or this host, where they may call its kernels.
+std::unique_ptr<const ir::Target> target_of(const ProgramOptions& options, const state::StateLayout& layout);
 
 // A traced graph as a program of this layout.
 Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,

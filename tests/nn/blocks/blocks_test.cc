@@ -1,4 +1,4 @@
-// Depth: rates of stochastic depth, and what the blocks of an encoder drop.
+// Depth: rates of stochastic depth, what the blocks of an encoder drop, and where they are a loop.
 
 #include "nn/blocks/blocks.h"
 
@@ -7,6 +7,9 @@
 
 #include <cmath>
 
+#include "ir/gpu_target.h"
+#include "ir/grad.h"
+#include "ir/program.h"
 #include "ir/random.h"
 #include "nn/blocks/encoder_blocks.h"
 #include "support/formula.h"
@@ -15,8 +18,11 @@
 namespace tessera::nn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(LinearRates, GrowWithDepth) {
   EXPECT_THAT(linear_rates(0.3, 4), ElementsAre(0, DoubleEq(0.1), DoubleEq(0.2), DoubleEq(0.3)));
@@ -58,6 +64,33 @@ TEST(EncoderBlocks, DropTheBranchesOfABlockApart) {
 TEST(EncoderBlocks, HaveARateEach) {
   EXPECT_NEAR(untouched({0.9, 0.7}, 2000), 0.81 * 0.49, 4 * deviation(0.81 * 0.49, 2000));
   EXPECT_EQ(untouched({0.9, 0}, 100), 0);
+}
+
+// Three blocks with their gradient.
+std::string text_of_blocks(ir::RematPolicy::Kind kind, const ir::Target* target) {
+  ir::Graph graph;
+  const ir::GraphScope graph_scope(graph);
+  ParamStore store(graph);
+  const ir::Value x = graph.add_parameter({DType::kF32, {4, 8}});
+  const BlockOptions depth{.count = 3, .drop_path = {}, .remat = {.kind = kind, .names = block_products()}};
+  EncoderBlockOptions options;
+  options.mlp.hidden = 8;
+  const ir::Value y = encoder_blocks(Scope(store, {.training = true, .target = target}) / "blocks", x, 2, depth, options);
+  graph.results = ir::gradient(ir::sum_all(y), {x});
+  return ir::program_text(graph, {}, target);
+}
+
+// The numbers of such programs: tests/ir, Emit.AnUnrolledScanSaysTheSameWithoutALoop.
+TEST(EncoderBlocks, AreWrittenOutForGpusUnlessNothingIsKept) {
+  using Kind = ir::RematPolicy::Kind;
+  constexpr const char *kLoop = "stablehlo.while", *kBarrier = "stablehlo.optimization_barrier";
+  const ir::GpuTarget gpus;
+  const std::string dots = text_of_blocks(Kind::kSaveNamed, &gpus), all = text_of_blocks(Kind::kSaveAll, &gpus);
+  EXPECT_THAT(dots, AllOf(Not(HasSubstr(kLoop)), HasSubstr(kBarrier)));
+  EXPECT_THAT(all, AllOf(Not(HasSubstr(kLoop)), Not(HasSubstr(kBarrier)))) << "nothing is computed again";
+  for (const Kind kind : {Kind::kSaveNamed, Kind::kSaveAll, Kind::kSaveNothing})
+    EXPECT_THAT(text_of_blocks(kind, nullptr), HasSubstr(kLoop));
+  EXPECT_EQ(text_of_blocks(Kind::kSaveNothing, &gpus), text_of_blocks(Kind::kSaveNothing, nullptr));
 }
 
 }  // namespace

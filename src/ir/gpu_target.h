@@ -1,0 +1,22 @@
+#pragma once
+// NVIDIA GPUs as the target of a program: no kernels of ours, and blocks without loops.
+
+#include "ir/target.h"
+
+namespace tessera::ir {
+
+class GpuTarget final : public Target {
+ public:
+  bool takes(const Composite&, const std::vector<TensorType>&) const override { return false; }
+  std::unique_ptr<Graph> select_kernels(const Graph& lowered) const override;
+  std::unique_ptr<Graph> prepare(const Graph& selected, size_t fixed) const override;
+  bool prefers_flat_sums() const override { return false; }
+  bool stacks_slowly() const override { return true; }
+  // XLA reads a stack's slices and writes them in kernels of their own, and fills it with zeros before: of a step of ViT-S/16 in
+  // bf16 on an H200 that was a quarter of the time (docs/benchmarks.md).
+  bool unrolls_blocks() const override { return true; }
+  bool gathers_first_dimension_fast() const override { return false; }
+  bool widens_bf16() const override { return false; }
+};
+
+}  // namespace tessera::ir
