@@ -44,15 +44,6 @@ std::vector<checkpoint::HostTensor> read_parts(const StateLayout& layout, const 
   return tensors;
 }
 
-std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const std::vector<SavedPart>& parts) {
-  std::vector<NamedType> types;
-  for (const SavedPart& part : parts) {
-    const StateEntry& entry = layout.entries[part.entry];
-    types.push_back({entry.name, {entry.type.dtype, part.box.dims}});
-  }
-  return checkpoint::split_into_groups(types);
-}
-
 ReadBox from_whole(const StateLayout& layout, const std::function<const store::Bytes&(size_t)>& arrays) {
   return [&layout, arrays](size_t entry, const Placed& box, std::byte* out) {
     const TensorType& type = layout.entries[entry].type;

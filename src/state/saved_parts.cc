@@ -76,4 +76,13 @@ std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t
   return parts;
 }
 
+std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const std::vector<SavedPart>& parts) {
+  std::vector<NamedType> types;
+  for (const SavedPart& part : parts) {
+    const StateEntry& entry = layout.entries[part.entry];
+    types.push_back({entry.name, {entry.type.dtype, part.box.dims}});
+  }
+  return checkpoint::split_into_groups(types);
+}
+
 }  // namespace tessera::state

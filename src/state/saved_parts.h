@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/box.h"
+#include "checkpoint/snapshot.h"
 #include "state/state.h"
 
 namespace tessera::state {
@@ -30,5 +31,8 @@ bool whole_in_each(const StateLayout& layout, int64_t processes);
 // An array is saved whole where one process holds all its parts, else part by part. Where several processes hold a part, the
 // one with the fewest bytes so far saves it, so that all processes come to the same answer and the work is even.
 std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes);
+
+// Which of a process's parts stand in one file.
+std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const std::vector<SavedPart>& parts);
 
 }  // namespace tessera::state

@@ -182,6 +182,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     control_socket.reset();
   };
   try {
+    const DiskNeed need = disk_need(run.recipe, run.layout, run.saves_jointly ? run.processes.count() : 1);
+    if (run.processes.leads() || run.saves_jointly) expect_files_fit(need);
     run.connect();
     StepState state(run.client, run.layout);
     run.stop.hold();  // from here on there is a run to save
@@ -193,7 +195,6 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (run.processes.leads()) control_socket.emplace(run.workdir.path(), run.control);
     start.announce();
     start.keep_data_names();
-    const DiskNeed need = disk_need(run.recipe, run.layout);
     if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
     if (const auto warning = file_size_warning(need)) log_warning(*warning);
     start.load_weights();

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/system/file_calls.h"
 #include "base/text/text.h"
 #include "checkpoint/commit.h"
+#include "state/saved_parts.h"
 #include "store/file.h"
 
 namespace tessera::train {
@@ -33,15 +35,27 @@ double bytes_of_checkpoints(const std::string& path) {
   return bytes;
 }
 
+// Nothing where there is none.
+std::optional<int64_t> file_size_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur > static_cast<rlim_t>(INT64_MAX)) return std::nullopt;
+  return static_cast<int64_t>(limit.rlim_cur);
+}
+
 }  // namespace
 
 double DiskNeed::bytes() const {
   return static_cast<double>(checkpoint_bytes) * static_cast<double>(checkpoints) + static_cast<double>(metrics_bytes);
 }
 
-DiskNeed disk_need(const recipe::Recipe& recipe, const state::StateLayout& layout) {
+DiskNeed disk_need(const recipe::Recipe& recipe, const state::StateLayout& layout, int64_t writers) {
   DiskNeed need;
   for (const state::StateEntry& entry : layout.entries) need.checkpoint_bytes += byte_count(entry.type);
+  for (const std::vector<state::SavedPart>& parts : state::share_out(layout, writers)) {
+    for (const checkpoint::GroupRange& file : state::group_parts(layout, parts)) {
+      need.file_bytes = std::max(need.file_bytes, file.bytes);
+    }
+  }
   need.checkpoints = recipe.checkpoint.keep + 1 + (recipe.best ? recipe.checkpoint.keep_best : 0);
   const bool only_when_due = !recipe.best || recipe.best->of_training();
   if (only_when_due) need.checkpoints = std::min(need.checkpoints, times(recipe.checkpoint_every, recipe.total));
@@ -70,21 +84,29 @@ std::optional<std::string> space_warning(const DiskNeed& need, const std::string
                        static_cast<double>(space.available));
 }
 
+void expect_files_fit(const DiskNeed& need, int64_t limit) {
+  if (need.file_bytes <= limit) return;
+  throw device_error(
+      fmt::format("no checkpoint could be saved: files may have {} at most (`ulimit -f`), and a file of it has {}",
+                  human_bytes(static_cast<double>(limit)), human_bytes(static_cast<double>(need.file_bytes))),
+      "", "raise the limit before the program starts: `ulimit -f unlimited`");
+}
+
+void expect_files_fit(const DiskNeed& need) {
+  if (const auto limit = file_size_limit()) expect_files_fit(need, *limit);
+}
+
 std::optional<std::string> file_size_warning(const DiskNeed& need, int64_t limit) {
-  const bool checkpoint = need.checkpoint_bytes > limit;
-  if (!checkpoint && need.metrics_bytes <= limit) return std::nullopt;
-  return fmt::format("files may have {} at most (`ulimit -f`), and {}: {} saves will fail. Raise the limit{}",
-                     human_bytes(static_cast<double>(limit)),
-                     checkpoint ? fmt::format("a checkpoint has {}", human_bytes(static_cast<double>(need.checkpoint_bytes)))
-                                : fmt::format("metrics.jsonl will have about {}, without which there is no save",
-                                              human_bytes(static_cast<double>(need.metrics_bytes))),
-                     checkpoint ? "all" : "later", checkpoint ? "" : ", or write fewer lines (log)");
+  if (need.metrics_bytes <= limit) return std::nullopt;
+  return fmt::format(
+      "files may have {} at most (`ulimit -f`), and metrics.jsonl will have about {}, without which there is no save: later "
+      "saves will fail. Raise the limit, or write fewer lines (log)",
+      human_bytes(static_cast<double>(limit)), human_bytes(static_cast<double>(need.metrics_bytes)));
 }
 
 std::optional<std::string> file_size_warning(const DiskNeed& need) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur > static_cast<rlim_t>(INT64_MAX)) return std::nullopt;
-  return file_size_warning(need, static_cast<int64_t>(limit.rlim_cur));
+  const auto limit = file_size_limit();
+  return limit ? file_size_warning(need, *limit) : std::nullopt;
 }
 
 }  // namespace tessera::train

@@ -181,11 +181,12 @@ TEST_F(Stop, AReaderThatGoesAwayChangesNothing) {
 TEST_F(Stop, AFileThatMayNotGrowIsAnErrorInWords) {
   // Blocks of 1024 bytes; a checkpoint is larger.
   const Outcome end = shell("ulimit -f 8; \"$TESSERA\" train tiny.toml --workdir run --cache-dir \"\"");
-  EXPECT_EQ(end.exit, 3) << end.err;
-  EXPECT_THAT(end.err, AllOf(HasSubstr("File too large"), HasSubstr("\nhelp: raise the limit of file sizes (ulimit -f)")));
-  EXPECT_THAT(
-      end.err,
-      ContainsRegex("warning: files may have 8.* KiB at most .`ulimit -f`., and a checkpoint has .*: all saves will fail"));
+  EXPECT_EQ(end.exit, 4) << end.err;
+  EXPECT_THAT(end.err,
+              ContainsRegex("error: no checkpoint could be saved: files may have 8.* KiB at most .`ulimit -f`., and a "
+                            "file of it has .*\nhelp: raise the limit before the program starts: `ulimit -f unlimited`"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/metrics.jsonl"));
+  EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
 }
 
 TEST_F(Stop, PipesAndDevicesAreRefusedByName) {

@@ -198,12 +198,34 @@ TEST(DiskSpace, IsWarnedOfWhereItIsShort) {
 }
 
 TEST(DiskSpace, FilesThatMayNotGrowAreWarnedOf) {
-  const DiskNeed need{int64_t{1} << 20, 3, int64_t{1} << 21};
+  const DiskNeed need{int64_t{1} << 20, 3, int64_t{1} << 21, int64_t{1} << 20};
   EXPECT_FALSE(file_size_warning(need, int64_t{1} << 21));
   EXPECT_THAT(*file_size_warning(need, int64_t{3} << 19),
               AllOf(HasSubstr("1.50 MiB at most (`ulimit -f`)"), HasSubstr("metrics.jsonl will have about 2.00 MiB"),
                     HasSubstr("later saves will fail"), HasSubstr("fewer lines (log)")));
-  EXPECT_THAT(*file_size_warning(need, 1000), HasSubstr("a checkpoint has 1.00 MiB: all saves will fail"));
+  EXPECT_NO_THROW(expect_files_fit(need, int64_t{1} << 20));
+  try {
+    expect_files_fit(need, 1000);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kDevice);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("`ulimit -f`"), HasSubstr("a file of it has 1.00 MiB"), HasSubstr("raise the limit")));
+  }
+}
+
+// Files of 1 GiB, however large the state is, and a file for each larger array.
+TEST(DiskSpace, ALargeStateIsSeveralFiles) {
+  const recipe::Recipe recipe = recipe::read_recipe(small_run().section());
+  state::StateLayout layout;
+  for (int i = 0; i < 9; ++i) {
+    layout.entries.push_back({fmt::format("params/{}", i), {DType::kF32, {int64_t{100} << 20}}, {}});
+  }
+  const DiskNeed need = disk_need(recipe, layout);
+  EXPECT_EQ(need.checkpoint_bytes, int64_t{3600} << 20);
+  EXPECT_EQ(need.file_bytes, int64_t{800} << 20);
+  layout.entries.push_back({"params/9", {DType::kF32, {int64_t{1} << 29}}, {}});
+  EXPECT_EQ(disk_need(recipe, layout).file_bytes, int64_t{2} << 30);
 }
 
 TEST(DiskSpace, IsToldBeforeTheRun) {

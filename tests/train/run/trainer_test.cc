@@ -23,6 +23,7 @@
 #include "state/model_source.h"
 #include "support/clock_keys.h"
 #include "train/small_run.h"
+#include "train/workdir/disk_space.h"
 #include "train/workdir/run_facts.h"
 
 namespace tessera::train {
@@ -405,11 +406,13 @@ TEST(Trainer, DivergenceNamesTheStepAndSavesNothing) {
 }
 
 TEST(Trainer, FullDiskIsAWarningUntilTheEnd) {
-  // Files larger than this can't be written; the metrics are smaller, a checkpoint is not.
+  // Files larger than this can't be written: of a checkpoint all but its header. The metrics are smaller.
+  const recipe::Recipe recipe = recipe::read_recipe(small_run().section());
+  const DiskNeed need = disk_need(recipe, recipe::recipe_layout(recipe));
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{16 << 10, before.rlim_max};
+  const rlimit small{static_cast<rlim_t>(need.file_bytes), before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const TrainResult result = small_run().train("full");
   setrlimit(RLIMIT_FSIZE, &before);
