@@ -165,7 +165,7 @@ void record_failure(Run& run, const std::exception_ptr& failure) {
 TrainResult train(config::Section section, const TrainOptions& options) {
   // ---- open: the recipe, the run's directory, and where the run stands ----
   Run run(std::move(section), options);
-  const StopWatch stop_watch(run.stop, options.stop_patience);
+  StopWatch stop_watch(run.stop, options.stop_patience);
   RunEvaluators evaluators(run);
   Saver saver(run);
   StartingPoint start(run, evaluators.due(0));
@@ -231,6 +231,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (goes_on && !batch && !start.resumed()) saver.save(/*owed=*/false);
 
     std::optional<DispatchedStep> before;
+    if (batch) stop_watch.set_saved(false);
     while (batch) {
       run.profiles.before(run.progress.step + 1);
       DispatchedStep current = one_step(run, *step, input, after, votes, pictures, batch, std::exchange(before, std::nullopt));
@@ -252,6 +253,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     saver.wait();
     saver.report_failures();
     run.leave();
+    const bool saves = run.processes.leads() || run.saves_jointly;
+    stop_watch.set_saved(saver.failures() == 0 && (!saves || saver.last_saved() == run.progress.step));
     scores = after.scores();
     end_control("the run has ended");
     if (run.stop.requested()) compiler.abandon();

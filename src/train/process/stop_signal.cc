@@ -1,10 +1,12 @@
 #include "train/process/stop_signal.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <string_view>
 
 #include "base/log.h"
@@ -18,6 +20,9 @@ std::atomic<bool> installed{false};
 std::atomic<bool> needs_agreement{false};
 std::atomic<int> agreed{0};  // an exit code
 std::atomic<bool> late_signal{false};
+std::atomic<int64_t> first_at{0};  // ms of a clock that only goes forwards; 0: none came
+std::atomic<bool> came_again{false};
+constexpr int64_t kRepeatMs = 1000;
 struct Handled {
   int number;
   const char* name;
@@ -34,6 +39,15 @@ constexpr std::string_view kNothingLost = "\nstopped before training began; the 
 
 Exit exit_of(int number) { return number == SIGINT || number == kAsked ? Exit::kInterrupted : Exit::kPreempted; }
 
+// Async-signal-safe, as what it calls.
+void note_time() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  int64_t first = 0;
+  if (!first_at.compare_exchange_strong(first, ms) && ms - first >= kRepeatMs) came_again.store(true);
+}
+
 // Async-signal-safe.
 void on_signal(int number) {
   if (!held.load()) {
@@ -42,6 +56,7 @@ void on_signal(int number) {
     _exit(static_cast<int>(exit_of(number)));
   }
   if (number == SIGINT && received.load() == SIGINT) _exit(static_cast<int>(Exit::kInterrupted));
+  note_time();
   received.store(number);
 }
 
@@ -60,6 +75,8 @@ StopSignal::StopSignal() {
   needs_agreement.store(false);
   agreed.store(0);
   late_signal.store(false);
+  first_at.store(0);
+  came_again.store(false);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -100,6 +117,8 @@ Exit StopSignal::wanted() const {
 }
 
 bool StopSignal::requested() const { return needs_agreement.load() ? agreed.load() != 0 : received.load() != 0; }
+
+bool StopSignal::repeated() const { return came_again.load(); }
 
 Exit StopSignal::exit_code() const { return needs_agreement.load() ? static_cast<Exit>(agreed.load()) : wanted(); }
 

@@ -6,7 +6,8 @@
 namespace tessera::train {
 
 // While one lives, these signals end the process at once, since there is nothing to save yet and a disk may not answer; once
-// they are held they only set a flag, and a second SIGINT ends the process with exit code 130. SIGHUP stays ignored where it
+// they are held they only set a flag, and a second SIGINT ends the process with exit code 130. Others may be repeated at once
+// by whoever forwards them, and mean more (repeated()) only where some time lies between. SIGHUP stays ignored where it
 // was (nohup). The handlers that were there before come back with its end; where there was none, one more signal of each kind does
 // nothing, since the run is saved and its command is about to end. One at a time.
 class StopSignal {
@@ -27,6 +28,8 @@ class StopSignal {
   // reason, and one that comes later becomes it.
   void ask();
   bool requested() const;
+  // Whether a signal came a second or more after the first: somebody has waited, and does not want to wait longer.
+  bool repeated() const;
   // The exit code that goes with the signal: kInterrupted for SIGINT and ask(), kPreempted for the others. kDone when there was
   // none.
   Exit exit_code() const;

@@ -14,26 +14,29 @@ namespace tessera::train {
 
 using std::chrono::milliseconds;
 
-StopWatch::StopWatch(const StopSignal& stop, milliseconds patience)
+StopWatch::StopWatch(const StopSignal& stop, milliseconds patience, milliseconds short_patience)
     : stop_(stop),
       patience_(patience),
-      thread_("stop watch", std::min(patience / 10, milliseconds(1000)), [this] { look(); }) {}
+      short_patience_(std::min(patience, short_patience)),
+      thread_("stop watch", std::min(short_patience_ / 10, milliseconds(1000)), [this] { look(); }) {}
 
 void StopWatch::look() {
   if (stop_.wanted() == Exit::kDone) return;
+  const bool saved = saved_;
+  const milliseconds patience = saved || stop_.repeated() ? short_patience_ : patience_;
   const auto now = std::chrono::steady_clock::now();
   if (!since_) since_ = now;
-  const auto call = slow_file_call(std::chrono::duration<double>(patience_).count());
+  const auto call = slow_file_call(std::chrono::duration<double>(patience).count());
   // Seen twice: a process that was suspended finds that all its calls took long.
   const bool still = call && call->id == slow_;
   slow_ = call ? call->id : 0;
-  if (!still || now - *since_ < patience_) return;
+  if (!still || now - *since_ < patience) return;
   log_error(fmt::format(
-      "the run was stopped, and {}: it ends without that file\nhelp: see whether the disk answers; the same command "
+      "the run was stopped, and {}: it ends without that file{}\nhelp: see whether the disk answers; the same command "
       "goes on from the last checkpoint",
-      text_of(*call)));
+      text_of(*call), saved ? ", and no step is lost" : ""));
   std::this_thread::sleep_for(milliseconds(100));  // for the log's thread
-  _exit(static_cast<int>(Exit::kData));
+  _exit(static_cast<int>(saved ? stop_.wanted() : Exit::kData));
 }
 
 }  // namespace tessera::train

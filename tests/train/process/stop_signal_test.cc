@@ -51,11 +51,25 @@ TEST(StopSignalDeathTest, OneThatComesAfterTheEndChangesNothing) {
   EXPECT_EXIT(receive_after_the_end({SIGINT, SIGINT}), ::testing::KilledBySignal(SIGINT), "");
 }
 
+// Those that come at once may be one that is forwarded twice.
+TEST(StopSignal, OneThatComesLaterIsARepetition) {
+  StopSignal stop;
+  stop.hold();
+  raise(SIGTERM);
+  raise(SIGTERM);
+  EXPECT_FALSE(stop.repeated());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_FALSE(stop.repeated());
+  raise(SIGTERM);
+  EXPECT_TRUE(stop.repeated());
+}
+
 // A save whose file never comes, and a signal.
 [[noreturn]] void stop_while_a_file_hangs(bool hangs) {
   StopSignal stop;
   stop.hold();
-  const StopWatch watch(stop, std::chrono::milliseconds(100));
+  StopWatch watch(stop, std::chrono::milliseconds(100));
+  watch.set_saved(false);
   const std::string path = "run/state.safetensors";
   std::optional<FileCall> call;
   if (hangs) call.emplace("writing", path);
@@ -65,12 +79,39 @@ TEST(StopSignalDeathTest, OneThatComesAfterTheEndChangesNothing) {
   _exit(7);
 }
 
+// With a patience that this test does not outlive, and a short one.
+[[noreturn]] void stop_soon(bool saved, bool repeated) {
+  StopSignal stop;
+  stop.hold();
+  StopWatch watch(stop, std::chrono::hours(1), std::chrono::milliseconds(100));
+  watch.set_saved(saved);
+  const std::string path = "run/run.json";
+  const FileCall call("writing", path);
+  raise(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  if (repeated) raise(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::seconds(repeated || saved ? 30 : 1));
+  _exit(7);
+}
+
 TEST(StopWatchDeathTest, AFileThatDoesNotComeIsLeft) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       stop_while_a_file_hangs(true), ::testing::ExitedWithCode(3),
       "error: the run was stopped, and writing `run/state.safetensors` has taken [0-9]+ s so far: it ends without that file");
   EXPECT_EXIT(stop_while_a_file_hangs(false), ::testing::ExitedWithCode(7), "");
+}
+
+TEST(StopWatchDeathTest, NobodyWaitsLongWhereNothingCanBeLost) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(stop_soon(/*saved=*/true, /*repeated=*/false), ::testing::ExitedWithCode(75),
+              "writing `run/run.json` has taken [0-9]+ s so far: it ends without that file, and no step is lost");
+}
+
+TEST(StopWatchDeathTest, ASignalThatIsRepeatedWaitsNoLonger) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(stop_soon(/*saved=*/false, /*repeated=*/false), ::testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(stop_soon(/*saved=*/false, /*repeated=*/true), ::testing::ExitedWithCode(3), "it ends without that file\nhelp");
 }
 
 }  // namespace
