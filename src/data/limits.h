@@ -21,8 +21,8 @@ struct LimitOptions {
     field("max_scans", max_scans, "of a progressive JPEG; one with more is unreadable");
     field("max_memory", max_memory, "that decoding one image may take; one that needs more is unreadable");
     field("max_seconds", max_seconds,
-          "of processor time for one PNG or unusual JPEG, 0 for no limit; files that come close to it may be read on one "
-          "machine and not on another");
+          "of processor time for one image, 0 for no limit; not of WebP and usual JPEGs, whose time follows from their pixels "
+          "and bytes; files that come close to it may be read on one machine and not on another");
   }
 };
 
