@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/system/spans.h"
+#include "base/text/text.h"
 #include "pjrt/dtype.h"
 #include "pjrt/executable.h"
 #include "pjrt/large_temporaries.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr std::chrono::hours kAnswerPatience{2};
 
 PjrtError with_plugin_messages(const PjrtError& error, const std::string& messages) {
-  return PjrtError(error.call(), error.status(), fmt::format("{}\nthe plugin's messages:\n{}", error.message(), messages),
+  return PjrtError(error.call(), error.status(), fmt::format("{}\nthe plugin's messages:\n{}", error.message(), trim(messages)),
                    error.where(), error.help());
 }
 
@@ -78,7 +79,7 @@ void Client::create_handle(const Options& options) {
     client_ = PJRT(*plugin_, PJRT_Client_Create)(args).client;
   } catch (const PjrtError& error) {
     // A driver that is missing or too old is explained on stderr, not in the error.
-    const std::string messages = captured_stderr(4 << 10);
+    const std::string messages = captured_stderr_since(plugin_->stderr_before(), 4 << 10);
     if (messages.empty()) throw;
     throw with_plugin_messages(error, messages);
   }

@@ -49,7 +49,8 @@ PlatformReport look_at(pjrt::Platform platform, const std::string& plugin) {
 std::string as_line(const PlatformReport& report) {
   std::string text = fmt::format("{:<6}", report.platform);
   if (!report.problem.empty()) {
-    text += report.version.empty() ? report.problem : report.version + "   " + report.problem;
+    const std::string problem = join(split(report.problem, '\n'), "\n      ");  // below the line, a plugin's messages
+    text += report.version.empty() ? problem : fmt::format("{}   {}", report.version, problem);
     return report.help.empty() ? text : fmt::format("{}: {}", text, report.help);
   }
   text += fmt::format("{}   {} {}{}", report.version, report.devices.size(), report.devices[0].kind,

@@ -168,9 +168,11 @@ std::shared_ptr<Plugin> Plugin::load(const std::string& path) {
   const std::string file = error ? path : real.string();
   if (const auto found = loaded.find(file); found != loaded.end()) return found->second;
 
+  const size_t stderr_before = captured_stderr_size();
   const PJRT_Api* api = open_library(file);
   check_version(file, api);
   std::shared_ptr<Plugin> plugin(new Plugin(file, api));
+  plugin->stderr_before_ = stderr_before;
   plugin->initialize();
   plugin->describe();
   loaded[file] = plugin;

@@ -1,6 +1,7 @@
 #pragma once
 // Finding and loading PJRT plugins: shared libraries that give a table of C functions (PJRT_Api) for one kind of device.
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -52,6 +53,8 @@ class Plugin {
   const std::string& version_line() const { return version_line_; }
   // Names this build of the plugin for cache keys: attributes, file size, and build id or modification time.
   const std::string& identity() const { return identity_; }
+  // How much was captured of stderr (pjrt/plugin/stderr_filter.h) before it was loaded: of other plugins.
+  size_t stderr_before() const { return stderr_before_; }
   // What the plugin says of itself, lists written "1.13.3".
   const std::map<std::string, std::string>& attributes() const { return attributes_; }
 
@@ -64,6 +67,7 @@ class Plugin {
   const PJRT_Api* api_;
   std::string version_line_;
   std::string identity_;
+  size_t stderr_before_ = 0;
   std::map<std::string, std::string> attributes_;
 };
 

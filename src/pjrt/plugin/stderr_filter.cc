@@ -144,6 +144,13 @@ std::string captured_stderr(size_t max_bytes) {
   return text;
 }
 
+size_t captured_stderr_size() { return stderr_captured() ? static_cast<size_t>(file_size(g_captured)) : 0; }
+
+std::string captured_stderr_since(size_t size, size_t max_bytes) {
+  const size_t now = captured_stderr_size();
+  return captured_stderr(size <= now ? std::min(max_bytes, now - size) : max_bytes);
+}
+
 void trim_captured_stderr() {
   const int file = g_captured;
   if (file < 0 || file_size(file) <= kMaxBytes) return;

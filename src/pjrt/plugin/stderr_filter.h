@@ -18,6 +18,11 @@ bool stderr_captured();
 // The last `max_bytes` bytes that were written to descriptor 2; "" when it is not captured. Thread-safe.
 std::string captured_stderr(size_t max_bytes = 16 << 10);
 
+// How many bytes are captured by now, and the last `max_bytes` of those that came after so many. Those from before may be among
+// them where trim_captured_stderr() dropped some since.
+size_t captured_stderr_size();
+std::string captured_stderr_since(size_t size, size_t max_bytes);
+
 // Keeps the file small: drops all but its end once it has grown beyond 4 MiB. Called around the noisy PJRT calls.
 void trim_captured_stderr();
 

@@ -1,9 +1,11 @@
 // Plugins that are wrong in one way each, which no real one is. TESSERA_FAKE says in which:
 //   1 another major version   2 a table that ends in the middle of PJRT_Client_Create   3 a table with an empty entry there
 //   4 PJRT_Plugin_Initialize fails with RESOURCE_EXHAUSTED
-// Two are right and have a profiler, which the CPU plugin has not: 5 one that works, 6 one that does not start.
+// Two are right and have a profiler, which the CPU plugin has not: 5 one that works, 6 one that does not start. They have no
+// device, and say why on stderr.
 #include <pjrt_c_api.h>
 
+#include <cstdio>
 #include <cstring>
 
 // Opaque to callers of the C API; every fake error is this one.
@@ -28,6 +30,12 @@ PJRT_Error* error_code(PJRT_Error_GetCode_Args* args) {
 
 PJRT_Error* initialize(PJRT_Plugin_Initialize_Args* args) {
   if (TESSERA_FAKE != 4 && args->struct_size == PJRT_Plugin_Initialize_Args_STRUCT_SIZE) return nullptr;
+  ++g_live_errors;
+  return &g_error;
+}
+
+PJRT_Error* create_client(PJRT_Client_Create_Args*) {
+  std::fprintf(stderr, "W0000 no driver for fake %d\n", TESSERA_FAKE);
   ++g_live_errors;
   return &g_error;
 }
@@ -150,6 +158,9 @@ extern "C" const PJRT_Api* GetPjrtApi() {
   api.PJRT_Plugin_Attributes = attributes;
   static const ProfilerTable table;
   static ProfilerExtension profiler{{sizeof(ProfilerExtension), PJRT_Extension_Type_Profiler, nullptr}, &table};
-  if (TESSERA_FAKE >= 5) api.extension_start = &profiler.base;
+  if (TESSERA_FAKE >= 5) {
+    api.extension_start = &profiler.base;
+    api.PJRT_Client_Create = create_client;
+  }
   return &api;
 }

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "pjrt/pjrt_testing.h"
+#include "pjrt/plugin/error.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -64,6 +65,30 @@ TEST_F(StderrFilter, CatchesThePlugin) {
         _exit(captured_stderr().find("cpu_device_count set via create_options: 3") != std::string::npos ? 0 : 1);
       },
       ExitedWithCode(0), Not(HasSubstr("cpu_device_count")));
+}
+
+// Why no client comes of the plugin.
+std::string client_failure(int fake) {
+  try {
+    Client::create(Plugin::load(testing::fake_plugin_path(fake)));
+  } catch (const PjrtError& error) {
+    return error.message();
+  }
+  return {};
+}
+
+TEST_F(StderrFilter, AnErrorHasTheMessagesOfItsPluginAlone) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        const std::string first = client_failure(5);
+        const std::string second = client_failure(6);
+        log_line(first + second);
+        const bool good = first.ends_with("the plugin's messages:\nW0000 no driver for fake 5") &&
+                          second.ends_with("the plugin's messages:\nW0000 no driver for fake 6");
+        _exit(good ? 0 : 1);
+      },
+      ExitedWithCode(0), HasSubstr("fake 6"));
 }
 
 TEST_F(StderrFilter, ADyingProcessShowsTheLastWords) {
