@@ -38,6 +38,24 @@ train::Program counted_program(const recipe::Recipe& recipe, state::StateLayout 
   return train::train_program(*recipe.model, layout, *recipe.optimizer, options);
 }
 
+// Those of the program that is counted, whatever platform is planned for.
+train::DeviceOptions counting_device(const train::DeviceOptions& device) {
+  train::DeviceOptions local = device;
+  if (local.platform != pjrt::Platform::kCpu) local.plugin.clear();
+  local.platform = pjrt::Platform::kCpu;
+  return local;
+}
+
+// Counting comes last, after compilations that may take minutes.
+void expect_counting_plugin(const train::DeviceOptions& device) {
+  try {
+    pjrt::find_plugin(pjrt::Platform::kCpu, counting_device(device).plugin);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("a plan counts the step's work in a program for CPUs: {}", error.message()),
+                error.where(), error.help());
+  }
+}
+
 // What the compiled program holds at its worst moment.
 void account(const pjrt::HloModule& program, const Target& target, Plan& plan) {
   const std::optional<Liveness> liveness = liveness_of(program, target.main_memory());
@@ -55,9 +73,7 @@ Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, in
 
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   const train::Program program = counted_program(c.recipe, c.layout);
-  train::DeviceOptions local = device;
-  if (local.platform != pjrt::Platform::kCpu) local.plugin.clear();
-  local.platform = pjrt::Platform::kCpu;
+  train::DeviceOptions local = counting_device(device);
   local.devices = program.devices;
   pjrt::CompileOptions options;
   options.num_partitions = program.devices;
@@ -135,6 +151,7 @@ Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, 
 }
 
 Plan make_plan(const ReadRecipe& read, const PlanOptions& options) {
+  expect_counting_plugin(options.device);
   options.progress(fmt::format("loading {}", options.topology));
   const auto target = open_target(options.topology, options.slices, options.device);
   const Case base(read, {}, target->devices(), target->gpus());

@@ -374,6 +374,21 @@ TEST(Plugins, WithoutADeviceSaySo) {
   }
 }
 
+TEST(Plan, WhatCountingNeedsIsLookedForFirst) {
+  PlanOptions without = options("v3:8x8");
+  without.device.plugin = "/nowhere/xla_cpu_pjrt.so";
+  std::string begun;
+  without.progress = [&](const std::string& what) { begun += what + "\n"; };
+  try {
+    make_plan(recipe("vit_10b_toy"), without);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kDevice);
+    EXPECT_THAT(error.message(), HasSubstr("counts the step's work in a program for CPUs: there is no plugin at /nowhere"));
+  }
+  EXPECT_EQ(begun, "");
+}
+
 TEST(Plan, UnknownTopologiesAreListed) {
   for (const char* name : {"v3:9x9", "v3", "q7:2x2", "h200:8", "cpu:x", "v5e:0x4", ""}) {
     try {
