@@ -101,6 +101,10 @@ void Reporter::resume(const state::Progress& progress) {
   clock_.resume(times, earlier_, last_uptime);
   interval_step_ = progress.step;
   begin_files(kept_step);
+  if (kept_step > 0 && !monitor::last_metrics(writer_.metrics_path())) {
+    log_warning(fmt::format("`{}` has no line of the steps up to {}: it was removed or cut, and the run's curves begin here",
+                            writer_.metrics_path(), kept_step));
+  }
 }
 
 void Reporter::watch(const pjrt::Client& client) {

@@ -31,6 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::small_run;
 
 // metrics.jsonl without what depends on the clock.
@@ -389,6 +390,20 @@ TEST(Trainer, AnotherRecipesWorkdirIsRefused) {
   fs::create_directories(small_run().path("foreign"));
   testing::spill(small_run().path("foreign") + "/thesis.tex", "precious");
   EXPECT_NE(small_run().failure("foreign", {}, Exit::kUsage).find("thesis.tex"), std::string::npos);
+}
+
+TEST(Trainer, LostMetricsAreToldOfWhereTheRunGoesOn) {
+  const auto said_until = [](const std::string& until) {
+    TrainOptions options = small_run().options("lost_lines");
+    options.until = until;
+    ::testing::internal::CaptureStderr();
+    train(small_run().section(), options);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said_until("4 steps"), Not(HasSubstr("has no line")));
+  EXPECT_THAT(said_until("8 steps"), Not(HasSubstr("has no line")));
+  fs::remove(small_run().path("lost_lines") + "/metrics.jsonl");
+  EXPECT_THAT(said_until("12 steps"), HasSubstr("lost_lines/metrics.jsonl` has no line of the steps up to 8"));
 }
 
 TEST(Trainer, DivergenceNamesTheStepAndSavesNothing) {
