@@ -48,8 +48,11 @@ bool has(const Kernel& kernel) { return register_kernels(*tessera::testing::cpu_
 
 std::string text_of(const ir::Graph& graph, const Target* target = nullptr) { return ir::program_text(graph, {}, target); }
 
+// How all programs here are compiled: they have little to compute, and what is tested of them is not what LLVM makes of them.
+pjrt::CompileOptions quick() { return tessera::testing::quick_compile(); }
+
 std::vector<HostArray> run(const ir::Graph& graph, const Target* target, const std::vector<HostArray>& arguments) {
-  return tessera::testing::run_graph(graph, arguments, {}, target);
+  return tessera::testing::run_graph(graph, arguments, quick(), target);
 }
 
 HostArray formula(const std::string& name, const Dims& dims) {
@@ -279,12 +282,12 @@ std::vector<HostArray> run_split(const ir::SplitText& text, const std::vector<Ho
   for (const HostArray& a : arguments) buffers.push_back(client->to_device(a.data.data(), a.type));
   std::vector<pjrt::Buffer*> all, taken;
   for (pjrt::Buffer& buffer : buffers) all.push_back(&buffer);
-  std::vector<pjrt::Buffer> prepared = client->compile(text.prepare, {}).run(std::span(all).first(fixed));
+  std::vector<pjrt::Buffer> prepared = client->compile(text.prepare, quick()).run(std::span(all).first(fixed));
   for (const size_t place : text.kept) taken.push_back(all[place]);
   for (pjrt::Buffer& buffer : prepared) taken.push_back(&buffer);
   taken.insert(taken.end(), all.begin() + static_cast<ptrdiff_t>(fixed), all.end());
   std::vector<HostArray> results;
-  for (const pjrt::Buffer& b : client->compile(text.run, {}).run(taken)) {
+  for (const pjrt::Buffer& b : client->compile(text.run, quick()).run(taken)) {
     HostArray& result = results.emplace_back(b.type(), std::vector<std::byte>(static_cast<size_t>(b.bytes())));
     b.to_host(result.data.data(), result.data.size()).await();
   }
@@ -636,7 +639,7 @@ std::string refusal(const Entry& function, const std::vector<TensorType>& operan
   graph.results = ir::ffi_call(call_target(function.name), values, results, attributes);
   registered();
   try {
-    tessera::testing::run_graph(graph, arguments, tessera::testing::quick_compile());
+    tessera::testing::run_graph(graph, arguments, quick());
   } catch (const Error& error) {
     return error.what();
   }
