@@ -355,7 +355,7 @@ void check_case(const std::string& name, const Case& c, Entry::Kind kind = Entry
     for (size_t i = 0; i < grads.size(); ++i) along = along + sum_all(grads[i] * directions[i]);
     graph.results = {loss, along};
   }
-  const pjrt::Executable program = ::tessera::testing::cpu_client()->compile(program_text(graph));
+  const pjrt::Executable program = ::tessera::testing::compile_cached(program_text(graph));
   Rng rng(hash_name(name));
   std::vector<std::vector<double>> x, d;
   for (const Dims& dims : c.shapes) x.push_back(draw(rng, dims, c.low, c.high));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ir/graph.h"
 #include "ir/program.h"
+#include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin/plugin.h"
@@ -71,12 +72,18 @@ inline pjrt::CompileOptions quick_compile() {
   return options;
 }
 
+// Through the cache of this test program (cache_path()): compiling takes most of the time of tests that run graphs, and the next
+// processes, those that run as another processor among them, and the next time find what they have of the same programs.
+inline pjrt::Executable compile_cached(const std::string& program, const pjrt::CompileOptions& options = {}) {
+  return pjrt::compile_cached(*cpu_client(), program, options, pjrt::ExecutableCache(cache_path()));
+}
+
 // A compiled graph; run() may be called again with other arguments.
 class CompiledGraph {
  public:
   // A target's kernels are registered with cpu_client() (host/register.h).
   explicit CompiledGraph(const ir::Graph& graph, const pjrt::CompileOptions& options = {}, const ir::Target* target = nullptr)
-      : executable_(cpu_client()->compile(ir::program_text(graph, {.name = "test"}, target), options)) {}
+      : executable_(compile_cached(ir::program_text(graph, {.name = "test"}, target), options)) {}
 
   // The graph's results, for its parameters in order.
   std::vector<HostArray> run(const std::vector<HostArray>& arguments) const {

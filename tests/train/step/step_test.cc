@@ -56,7 +56,7 @@ std::shared_ptr<const pjrt::Executable> compile(const Program& program) {
   if (!entry) {
     pjrt::CompileOptions options = testing::quick_compile();
     options.donated = program.donated;
-    entry = std::make_shared<const pjrt::Executable>(testing::cpu_client()->compile(program.text, options));
+    entry = std::make_shared<const pjrt::Executable>(testing::compile_cached(program.text, options));
   }
   return entry;
 }
@@ -350,7 +350,7 @@ EvaluationRunner runner_of(const recipe::Recipe& recipe, const state::StateLayou
   options.batch = plan.sets[0].batch;
   options.pixels = plan.sets[0].data.pp().pixel_scale();
   const Program program = eval_program(*recipe.model, *plan.evaluator, 0, layout, options);
-  Compiled compiled{testing::cpu_client()->compile(program.text, testing::quick_compile()), {}};
+  Compiled compiled{testing::compile_cached(program.text, testing::quick_compile()), {}};
   return {testing::cpu_client(), {std::make_shared<const Compiled>(std::move(compiled))}, layout, plan, alone()};
 }
 
