@@ -27,9 +27,9 @@ class SweepTest : public ::testing::Test {
     write_images(folder_ / "val", 4);
     write_file(folder_ / "tiny.toml", tiny_recipe());
   }
-  Outcome sweep(std::vector<std::string> more) const {
+  Outcome sweep(std::vector<std::string> more, const std::map<std::string, std::string>& environment = {}) const {
     more.insert(more.begin(), {"sweep", "tiny.toml"});
-    return run_program(more, folder_.path());
+    return run_program(more, folder_.path(), environment);
   }
   std::string weights(const std::string& run) const {
     return read_file(folder_ / run / "checkpoints/step_000000006/state.safetensors");
@@ -38,7 +38,7 @@ class SweepTest : public ::testing::Test {
 };
 
 TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
-  const Outcome outcome = sweep({"lr=1e-3,1e-2", "seed=0..1", "--jobs", "2", "--cache-dir", folder_ / "cache"});
+  const Outcome outcome = sweep({"lr=1e-3,1e-2", "seed=0..1", "--jobs", "2", "--cache-dir", folder_ / "cache"}, kQuickCompile);
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("4 runs in runs/tiny-sweep-1, 2 at a time"), HasSubstr("[4/4] ")));
   EXPECT_THAT(outcome.out, ContainsRegex("lr +val/prec@1 +± +runs\n1e-[23] .* %.* 2\n1e-[23] .* %.* 2\n"));
@@ -50,14 +50,16 @@ TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
   EXPECT_THAT(csv, AllOf(HasSubstr("run,lr,seed,state,best val/prec@1,"), HasSubstr("lr=1e-2_seed=1,1e-2,1,done,")));
   EXPECT_THAT(read_file(folder_ / "runs/tiny-sweep-1/sweep.svg"), HasSubstr("val/prec@1"));
   EXPECT_TRUE(fs::exists(folder_ / "runs/tiny-sweep-1/report/index.html"));
-  ASSERT_EQ(run_program({"train", "tiny.toml", "optimizer.lr=1e-3", "seed=1", "--workdir", "alone"}, folder_.path()).exit, 0);
+  const std::vector<std::string> alone{"train", "tiny.toml", "optimizer.lr=1e-3", "seed=1", "--workdir", "alone"};
+  ASSERT_EQ(run_program(alone, folder_.path(), kQuickCompile).exit, 0);
   EXPECT_FALSE(weights("alone").empty());
   EXPECT_TRUE(weights("runs/tiny-sweep-1/lr=1e-3_seed=1") == weights("alone"));
 }
 
 // What changes the program is compiled for each of its values, and the output says so.
 TEST_F(SweepTest, SettingsThatChangeTheProgramAreCompiledAnew) {
-  const Outcome outcome = sweep({"model.depth=1,2", "seed=0..1", "--jobs", "1", "--cache-dir", folder_ / "cache"});
+  const Outcome outcome =
+      sweep({"model.depth=1,2", "seed=0..1", "--jobs", "1", "--cache-dir", folder_ / "cache"}, kQuickCompile);
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.out, ContainsRegex("training steps: 2 compiled in .*, 2 loaded"));
   EXPECT_THAT(outcome.out, HasSubstr("\ncompiled for: model.depth=1 seed=0; model.depth=2 seed=0\n"));
