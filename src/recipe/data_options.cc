@@ -53,7 +53,7 @@ void cache_sets(const Section& section, Data& data) {
     // What has no stamp isn't kept in files.
     if (!shared.empty() && options.kind == io::CacheOptions::Kind::kRam && set.source->size() > 0 && set.source->stamp(0))
       own = {io::CacheOptions::Kind::kDisk, fmt::format("{}/{}", shared, section.path("cache")), options.limit,
-             /*decoded=*/true};
+             /*decoded=*/true, /*shared=*/true};
     set.source = io::cached(std::move(set.source), own, budget, data.limits);
   }
 }

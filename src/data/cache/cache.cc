@@ -37,7 +37,8 @@ std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source, const
   switch (options.kind) {
     case CacheOptions::Kind::kRam: return cache_in_ram(std::move(source), budget, limits);
     case CacheOptions::Kind::kDisk:
-      return cache_on_disk(std::move(source), options.path, budget, options.decoded ? std::optional(limits) : std::nullopt);
+      return cache_on_disk(std::move(source), options.path, budget, options.decoded ? std::optional(limits) : std::nullopt,
+                           options.shared);
     case CacheOptions::Kind::kNone: break;
   }
   return source;

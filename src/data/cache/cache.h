@@ -27,6 +27,7 @@ struct CacheOptions {
   std::string path;      // of kDisk
   int64_t limit = 0;     // bytes
   bool decoded = false;  // of kDisk
+  bool shared = false;   // of kDisk: by runs at the same time, of a sweep; no key says so
 };
 
 // An environment variable: a directory in memory where processes share the decoded pictures that each would keep in its own memory.
@@ -65,9 +66,11 @@ std::shared_ptr<const Source> cache_in_ram(std::shared_ptr<const Source> source,
 // damaged or can't be written is read from the source as if it weren't there. The budget counts the files, those of earlier
 // runs too, and those of other processes that use the folder once they are met.
 // `decoded`: pictures are kept decoded, within these limits; one that can't be, or only with damage, is kept as its file.
+// What an earlier run kept beyond the limit is removed, unless the folder is `shared` with runs that may be reading it.
 std::shared_ptr<const Source> cache_on_disk(std::shared_ptr<const Source> source, const std::string& path,
                                             std::shared_ptr<ByteBudget> budget,
-                                            const std::optional<image::DecodeLimits>& decoded = std::nullopt);
+                                            const std::optional<image::DecodeLimits>& decoded = std::nullopt,
+                                            bool shared = false);
 
 // The source itself for kNone. `budget` is of options.limit.
 std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source, const CacheOptions& options,

@@ -100,8 +100,8 @@ std::optional<uint64_t> unpack(Sample& sample, bool multi_label, const std::stri
 class DiskCache final : public ForwardingSource {
  public:
   DiskCache(std::shared_ptr<const Source> source, const std::string& path, std::shared_ptr<ByteBudget> budget,
-            const std::optional<image::DecodeLimits>& decoded)
-      : ForwardingSource(std::move(source)), budget_(std::move(budget)), states_(static_cast<size_t>(size())) {
+            const std::optional<image::DecodeLimits>& decoded, bool shared)
+      : ForwardingSource(std::move(source)), budget_(std::move(budget)), shared_(shared), states_(static_cast<size_t>(size())) {
     if (decoded) decoder_.emplace(*decoded);
     Hasher name;
     name.add(this->name()).add(std::to_string(size())).add(join(text_fields(), ","));
@@ -142,7 +142,8 @@ class DiskCache final : public ForwardingSource {
     return (folder_ / std::to_string(index / kFilesInFolder) / std::to_string(index)).string();
   }
 
-  // Takes up what earlier runs kept, as far as the limit goes; the rest, and what they left unfinished, is removed.
+  // Takes up what earlier runs kept, as far as the limit goes; the rest, and what they left unfinished, is removed. Where others
+  // share the folder all of it is taken up, since they may be reading what goes beyond the limit of this one.
   void find_kept() {
     std::error_code none;
     for (fs::recursive_directory_iterator at(folder_, none), end; at != end; at.increment(none)) {
@@ -151,12 +152,19 @@ class DiskCache final : public ForwardingSource {
       if (is_being_written(file)) continue;
       const bool number = file.size() < 19 && file.find_first_not_of("0123456789") == std::string::npos;
       const int64_t index = number ? std::stoll(file) : -1;
-      if (index >= 0 && index < size() && budget_->take(static_cast<int64_t>(at->file_size(none)))) {
+      if (index >= 0 && index < size() && count_found(static_cast<int64_t>(at->file_size(none)))) {
         states_[static_cast<size_t>(index)] = State::kFound;
       } else {
         fs::remove(at->path(), none);
       }
     }
+  }
+
+  // Whether a kept sample of `bytes` stays; it then counts.
+  bool count_found(int64_t bytes) {
+    if (!shared_) return budget_->take(bytes);
+    budget_->add(bytes);
+    return true;
   }
 
   // By another process, which has its number behind a point.
@@ -228,6 +236,7 @@ class DiskCache final : public ForwardingSource {
   }
 
   std::shared_ptr<ByteBudget> budget_;
+  const bool shared_;
   std::optional<WholePictures> decoder_;  // nothing: files are kept as they are
   fs::path folder_;
   mutable std::vector<std::atomic<State>> states_;  // by sample
@@ -238,8 +247,8 @@ class DiskCache final : public ForwardingSource {
 
 std::shared_ptr<const Source> cache_on_disk(std::shared_ptr<const Source> source, const std::string& path,
                                             std::shared_ptr<ByteBudget> budget,
-                                            const std::optional<image::DecodeLimits>& decoded) {
-  return std::make_shared<DiskCache>(std::move(source), path, std::move(budget), decoded);
+                                            const std::optional<image::DecodeLimits>& decoded, bool shared) {
+  return std::make_shared<DiskCache>(std::move(source), path, std::move(budget), decoded, shared);
 }
 
 }  // namespace tessera::data

@@ -202,6 +202,29 @@ TEST(Cache, ProcessesShareWhatOneDecoded) {
   }
 }
 
+// Several runs that began together may have kept more than one of them alone; the next run of a sweep takes nothing from them.
+TEST(Cache, ARunThatSharesLeavesWhatOthersKept) {
+  const Pictures pictures;
+  const TempDir folder;
+  const auto counted = std::make_shared<Counted>(pictures.source);
+  const auto open = [&](int64_t limit, std::shared_ptr<ByteBudget>& budget) {
+    budget = std::make_shared<ByteBudget>(limit);
+    return cache_on_disk(counted, folder.path(), budget, image::DecodeLimits{}, /*shared=*/true);
+  };
+  std::shared_ptr<ByteBudget> large, small;
+  const auto first = open(10'000'000, large);
+  const std::vector<std::string> shown = read_all(*first);
+  const int64_t kept = bytes_under(folder.path());
+  ASSERT_GT(kept, 30'000);
+  const auto second = open(30'000, small);
+  EXPECT_EQ(bytes_under(folder.path()), kept);
+  EXPECT_EQ(small->used(), kept);
+  EXPECT_FALSE(small->take(1)) << "it keeps nothing more";
+  counted->reads = 0;
+  for (const auto& cache : {first, second}) EXPECT_EQ(read_all(*cache), shown);
+  EXPECT_EQ(counted->reads, 0);
+}
+
 TEST(Cache, WhatAnotherProcessIsWritingStays) {
   const Pictures pictures;
   const TempDir folder;
