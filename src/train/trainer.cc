@@ -191,7 +191,11 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     start.put_later_aside();
     saver.open(state.arrays());
     if (!start.resumed()) run.workdir.mark_started();
-    start.resumed() && run.processes.leads() ? run.reporter.resume(run.progress) : run.reporter.start(run.progress.step);
+    if (start.resumed() && run.processes.leads()) {
+      run.reporter.resume(run.progress, run.record.take_up_save(run.progress.step));
+    } else {
+      run.reporter.start(run.progress.step);
+    }
     if (run.processes.leads()) control_socket.emplace(run.workdir.path(), run.control);
     start.announce();
     start.keep_data_names();
@@ -271,6 +275,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
   const Exit code = done ? Exit::kDone : run.stop.exit_code();
   run.reporter.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(code)});
   draw_plot(run);
+  // progress.times is as of when that save began.
+  if (!done) run.record.stopped_after({run.progress.step, run.reporter.times().save - run.progress.times.save});
   const std::string why = run.stop.requested() ? run.stop.name() : "--until";
   run.record.ended(done ? "done" : "stopped", done ? run.ended_early().value_or("") : why, *run.client);
   TrainResult result = result_of(run, code, std::move(scores));

@@ -235,6 +235,11 @@ TimeShares time_shares(const SavedRun& run) {
     stage_seconds += steps;
     uptime = std::max(uptime, now), seen = examples;
   }
+  // What the start that was stopped did last stands in no line yet.
+  if (run.facts && run.facts->state == "stopped" && run.facts->last_save && !run.rows.empty()) {
+    out.other += run.facts->last_save->seconds;
+    uptime += run.facts->last_save->seconds;
+  }
   out.total = uptime;
   if (out.training + out.waiting > 0) out.images_per_second = images / (out.training + out.waiting);
   for (const auto& [name, seconds] : stages) {

@@ -83,7 +83,7 @@ void Reporter::finish(const monitor::RunEnd& end) {
   sinks_->finish();
 }
 
-void Reporter::resume(const state::Progress& progress) {
+void Reporter::resume(const state::Progress& progress, double last_save) {
   const int64_t kept_step = progress.owed ? progress.step - 1 : progress.step;
   state::RunTimes times = progress.times;
   earlier_ = progress.seconds;
@@ -96,7 +96,13 @@ void Reporter::resume(const state::Progress& progress) {
     if (row->step <= kept_step && last_uptime > earlier_) {
       times.save += last_uptime - earlier_;
       earlier_ = last_uptime;
+      last_save = 0;
     }
+  }
+  if (last_save > 0) {
+    times.save += last_save;
+    earlier_ += last_save;
+    timings_.push_back({"save", {last_save, 1}});
   }
   clock_.resume(times, earlier_, last_uptime);
   interval_step_ = progress.step;

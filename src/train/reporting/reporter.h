@@ -68,7 +68,8 @@ class Reporter {
     interval_step_ = step;
     begin_files(-1);
   }
-  void resume(const state::Progress& progress);
+  // `last_save`: seconds of the save that made the checkpoint, where the run stopped with it: the next line tells of it.
+  void resume(const state::Progress& progress, double last_save = 0);
   // The run was finished before: what sinks lack of it they get now. What they write to may have been away, or a kill came
   // between the last checkpoint and their thread. To be called alone.
   void catch_up(const state::Progress& progress);

@@ -10,12 +10,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMaxWhole = int64_t{1} << 60;  // bytes, parameters
+constexpr int64_t kMaxWhole = int64_t{1} << 60;  // bytes, parameters, steps
+constexpr double kMaxSeconds = 1e9;
 
 Json number_or_null(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }
 
 int64_t whole(const Json& value) { return json_integer(value, 0, kMaxWhole); }
 std::optional<int64_t> whole_or_null(const Json& value) { return value.is_null() ? std::nullopt : std::optional(whole(value)); }
+
+LastSave read_last_save(const Json& json) {
+  const double seconds = json.at("seconds");
+  if (!(seconds >= 0 && seconds <= kMaxSeconds)) throw data_error(fmt::format("a save of {} seconds", seconds));
+  return {whole(json.at("step")), seconds};
+}
 
 RunFacts from_json(const Json& json) {
   RunFacts facts;
@@ -39,6 +46,7 @@ RunFacts from_json(const Json& json) {
   facts.device_peak = whole_or_null(json.at("device_peak"));
   facts.device_memory = whole_or_null(json.at("device_memory"));
   facts.host_peak = whole(json.at("host_peak"));
+  if (const auto saved = json.find("last_save"); saved != json.end()) facts.last_save = read_last_save(*saved);
   return facts;
 }
 
@@ -60,6 +68,7 @@ std::string to_json(const RunFacts& facts) {
   json["device_peak"] = number_or_null(facts.device_peak);
   json["device_memory"] = number_or_null(facts.device_memory);
   json["host_peak"] = facts.host_peak;
+  if (facts.last_save) json["last_save"] = {{"step", facts.last_save->step}, {"seconds", facts.last_save->seconds}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -11,6 +11,12 @@
 
 namespace tessera::train {
 
+// A save that held training up for so long.
+struct LastSave {
+  int64_t step = 0;
+  double seconds = 0;
+};
+
 struct RunFacts {
   // running (or killed), done, stopped by a signal, a request or --until, diverged, failed.
   std::string state = "running";
@@ -27,6 +33,8 @@ struct RunFacts {
   // What the first device had in use at most, and has; nothing where the plugin does not tell.
   std::optional<int64_t> device_peak, device_memory;
   int64_t host_peak = 0;  // resident, of the process
+  // The last one of a start that was stopped, which no line of metrics.jsonl tells of until the run goes on.
+  std::optional<LastSave> last_save;
 };
 
 std::string to_json(const RunFacts& facts);

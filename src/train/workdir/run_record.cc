@@ -8,12 +8,24 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/system/process.h"
+#include "store/small_file.h"
 
 namespace tessera::train {
 
 RunRecord::RunRecord(const Workdir& workdir, std::string command, std::string version) : workdir_(workdir) {
   facts_.command = std::move(command);
   facts_.version = std::move(version);
+}
+
+double RunRecord::take_up_save(int64_t step) {
+  try {
+    if (store::local_files().info(path())) {
+      facts_.last_save = parse_run_facts(store::read_small_file(store::local_files(), path()), path()).last_save;
+    }
+  } catch (const Error&) {
+    // The run goes on without it.
+  }
+  return facts_.last_save && facts_.last_save->step == step ? facts_.last_save->seconds : 0;
 }
 
 void RunRecord::started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,
@@ -48,10 +60,12 @@ void RunRecord::ended(std::string state, std::string message, const pjrt::Client
   write();
 }
 
+std::string RunRecord::path() const { return store::join_path(workdir_.path(), "run.json"); }
+
 void RunRecord::write() noexcept {
   try {
     workdir_.expect_in_place();
-    store::write_atomic(store::local_files(), store::join_path(workdir_.path(), "run.json"), to_json(facts_));
+    store::write_atomic(store::local_files(), path(), to_json(facts_));
   } catch (const InternalError&) {
     std::terminate();
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #pragma once
 // Keeps a run's run.json (run_facts.h) while it goes on.
 
+#include <cstdint>
 #include <string>
 
 #include "pjrt/cache.h"
@@ -18,13 +19,19 @@ class RunRecord {
   // `workdir` is borrowed.
   RunRecord(const Workdir& workdir, std::string command, std::string version);
 
+  // Seconds of the last save of the start before this one, where that one was stopped and the save was of `step`; else 0. The file
+  // goes on to say so until this start stops with a save of its own. Before started().
+  double take_up_save(int64_t step);
   // The run is about to train. Nothing is written before.
   void started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,
                const pjrt::CompileReport& report);
+  // This start stops after a save; before ended().
+  void stopped_after(const LastSave& save) { facts_.last_save = save; }
   // It ended; `state` as in RunFacts.
   void ended(std::string state, std::string message, const pjrt::Client& client);
 
  private:
+  std::string path() const;
   void write() noexcept;
 
   const Workdir& workdir_;

@@ -225,6 +225,25 @@ TEST(Reporter, CountsASaveThatTheLastLineTellsOf) {
   EXPECT_EQ(killed.wasted, 30);
 }
 
+// The other way to learn of it, from run.json: not where a line told of it.
+TEST(Reporter, CountsTheSaveOfAStopOnce) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  monitor::MetricWriter(dir.path()).write(2, {{"uptime", 10.0}});
+  const auto save_of = [&](double seconds) {
+    state::Progress progress;
+    progress.step = 2;
+    progress.seconds = seconds;
+    progress.times.started = 1;
+    Reporter reporter(recipe, dir.path(), 1);
+    reporter.resume(progress, /*last_save=*/5);
+    EXPECT_GE(reporter.uptime(), seconds + (seconds > 10 ? 5 : 0));
+    return reporter.times().save;
+  };
+  EXPECT_EQ(save_of(20), 5);
+  EXPECT_EQ(save_of(9), 1) << "of the line";
+}
+
 // What is timed stands in the next line, as a mean, and once.
 TEST(Reporter, TellsWhatPhasesTook) {
   const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());

@@ -497,6 +497,32 @@ TEST(Trainer, TheLastLineTellsOfTheLastSave) {
   EXPECT_EQ(steps, Steps{last});
 }
 
+// The files of the start that stopped are closed by then: run.json says how long it took, and the next start's first line.
+TEST(Trainer, TheLineAfterAStopTellsOfItsSave) {
+  const std::vector<std::string> keys{"checkpoint.every=100 steps", "checkpoint.best=none"};
+  const auto rows = [] { return monitor::read_metrics(small_run().path("stop_save") + "/metrics.jsonl"); };
+  const auto tells = [](const monitor::MetricRow& row) { return row.values.contains("z/secs/save"); };
+  TrainOptions options = small_run().options("stop_save");
+  options.until = "5 steps";
+  train(small_run().section(keys), options);
+  const RunFacts facts = parse_run_facts(testing::slurp(small_run().path("stop_save") + "/run.json"), "run.json");
+  ASSERT_TRUE(facts.last_save);
+  EXPECT_EQ(facts.last_save->step, 5);
+  EXPECT_GT(facts.last_save->seconds, 0);
+  EXPECT_TRUE(std::ranges::none_of(rows(), tells));
+  small_run().train("stop_save", keys);
+  std::vector<int64_t> steps;
+  for (const monitor::MetricRow& row : rows()) {
+    if (!tells(row)) continue;
+    steps.push_back(row.step);
+    if (row.step == 6) {
+      EXPECT_DOUBLE_EQ(row.values.at("z/secs/save"), facts.last_save->seconds);
+      EXPECT_GT(row.values.at("badput/save"), 0);
+    }
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{6, 12}));
+}
+
 TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
   small_run().train("at_start", {"eval_at_start=true"});
   const auto lines = metrics_of("at_start");
