@@ -124,6 +124,8 @@ std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size
       continue;
     }
     const Flag& flag = find(word == "-h" ? "--help" : word.substr(0, equals));
+    const bool again = std::ranges::any_of(given_, [&](const auto& one) { return one.first == flag.name; });
+    if (flag.once && again) throw usage_error(fmt::format("`{}` is given twice, and takes one", flag.name));
     std::string text = shell_quoted(word);
     if (equals != std::string::npos) {
       flag.set(word.substr(equals + 1));

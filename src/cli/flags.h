@@ -20,6 +20,7 @@ struct Flag {
   std::string environment;       // "TESSERA_WORKDIR"; empty: none
   bool read_environment = true;  // false: whoever uses the value reads the variable too
   bool common = false;           // one of every command's
+  bool once = false;             // a second one on the command line is an error; of others the last one counts
   std::function<void(const std::string& value)> set;
 };
 
@@ -44,7 +45,7 @@ class Flags {
   void read_environment() const;
   // Consumes words of `args` from `position` on: flags are applied, other words returned. With `first_word`, stops at the first
   // word that is no flag, and `position` is left there; else reads all, and takes every word after "--" as no flag. An unknown
-  // flag is a usage Error that names the nearest.
+  // flag is a usage Error that names the nearest, and so is a second one of those that are given once.
   std::vector<std::string> parse(const std::vector<std::string>& args, size_t& position, bool first_word = false);
   // The flags that parse() read, in their order and as a shell takes them, without those named `except`: " --devices 2 --quiet".
   // For the command that goes on with a run.

@@ -380,6 +380,11 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
     throw usage_error(fmt::format("the recipe `{}` is a pipe or a device, not a regular file", path), {},
                       "write the recipe into a file, and name that");
   }
+  if (const fs::path own = fs::path(path) / "recipe.toml"; fs::is_regular_file(own, ignored)) {
+    throw usage_error(fmt::format("`{}` is a directory of a run, and no recipe", path), {},
+                      fmt::format("its recipe is {}; a command that takes trained weights has them by --from {}", own.string(),
+                                  fs::path(path).string()));
+  }
   if (!fs::is_regular_file(there)) {
     std::vector<std::string> names;
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path("recipes");

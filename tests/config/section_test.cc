@@ -413,6 +413,12 @@ TEST(LoadRecipe, ReadsFilesAndNamesNeighbours) {
   EXPECT_THAT(error.message(), HasSubstr("there is no recipe file"));
   EXPECT_EQ(error.help(), "did you mean `" + path + "`?");
   EXPECT_THAT(error_of([] { load_recipe("/nowhere/x.toml"); }).help(), HasSubstr("a recipe is a TOML file"));
+  const std::string workdir = (folder / "run").string();
+  std::filesystem::create_directories(workdir);
+  std::ofstream(workdir + "/recipe.toml") << "seed = 5\n";
+  const Error directory = error_of([&] { load_recipe(workdir); });
+  EXPECT_THAT(directory.message(), HasSubstr("is a directory of a run"));
+  EXPECT_THAT(directory.help(), HasSubstr("its recipe is " + workdir + "/recipe.toml"));
   std::filesystem::resize_file(path, uint64_t{1} << 40);  // a hole, which memory does not hold
   EXPECT_THAT(error_of([&] { load_recipe(path); }).message(), HasSubstr("` is no recipe: it has more than 4.00 MiB"));
   // A file that is opened, and whose first read fails.

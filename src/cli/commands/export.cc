@@ -37,7 +37,7 @@ class Export final : public Command {
         "Python: timm.create_model(\"local-dir:digits_vit\", pretrained=True) gives the same logits."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory");
+    flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory").once = true;
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add(
         "--to", "DIR", &to_,

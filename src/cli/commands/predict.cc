@@ -56,7 +56,8 @@ class Predict final : public Command {
             "an image gets every class whose probability, by the sigmoid, is above the threshold: often several, or none."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT");
+    flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT")
+        .once = true;
     flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
     flags.add("--json", &json_,
               "one JSON object an image: path, top (with a threshold: tags): [{class, index, prob}], logits, or path, error");

@@ -287,6 +287,8 @@ TEST_F(SweepTest, MistakesAreKnownBeforeAnythingIsTrained) {
   EXPECT_THAT(error({"seed=0..1", "modell.width=8,16"}), HasSubstr("unknown key `modell.width`"));
   EXPECT_THAT(error({"model.heads=2,5"}), HasSubstr("5"));
   EXPECT_THAT(error({"seed=0,1", "seed=2,3"}), HasSubstr("`seed` is given twice"));
+  EXPECT_THAT(error({"seed=0..1", "seed=2"}), HasSubstr("`seed` is given twice, once with one value"));
+  EXPECT_THAT(error({"lr=1e-3", "lr=1e-3,3e-3"}), HasSubstr("`lr` is given twice, once with one value"));
   EXPECT_THAT(error({"seed=0..1", "--metric", "val/prec@2"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(error({"seed=0..1", "--random"}), HasSubstr("say how many"));
   EXPECT_THAT(error({"seed=0..1", "--eta", "2"}), HasSubstr("--eta is of --halving"));

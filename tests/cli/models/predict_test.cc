@@ -191,6 +191,9 @@ TEST(Predict, RefusesWhatIsNoModel) {
       run_program({"predict", "--from", kReference, "--pp", "decode | resize(12)", kReference + "/image.png"}, folder.path());
   EXPECT_EQ(size.exit, 2);
   EXPECT_THAT(size.err, HasSubstr("makes images of 12 x 12, and the model takes 16 x 16"));
+  const Outcome two = run_program({"predict", "--from", kReference, "--from", "gone", "x.png"}, folder.path());
+  EXPECT_EQ(two.exit, 2);
+  EXPECT_THAT(two.err, StartsWith("error: `--from` is given twice, and takes one\n"));
   fs::create_directories(folder / "none");
   const Outcome empty = run_program({"predict", "--from", kReference, "none"}, folder.path());
   EXPECT_EQ(empty.exit, 3);

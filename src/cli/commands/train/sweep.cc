@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/text/shell.h"
@@ -106,14 +108,21 @@ class SweepCommand final : public Command {
   // Splits them into axes and what all runs have.
   void take_words(const RecipeWords& words) {
     recipe_.path = words.path;
+    std::set<std::string> fixed;
     for (const std::string& word : words.overrides) {
       if (auto axis = sweep::parse_axis(word)) {
         const bool again = std::ranges::any_of(axes_, [&](const sweep::Axis& known) { return known.key == axis->key; });
         if (again) throw usage_error(fmt::format("`{}` is given twice", axis->key), {}, "put all its values into one word");
         axes_.push_back(std::move(*axis));
       } else {
+        fixed.emplace(trim(std::string_view(word).substr(0, word.find('='))));
         recipe_.overrides.push_back(word.starts_with("lr=") ? word_of(kRate, word.substr(3)) : word);
       }
+    }
+    for (const sweep::Axis& axis : axes_) {  // the one value would count for nothing
+      if (fixed.contains(axis.key))
+        throw usage_error(fmt::format("`{}` is given twice, once with one value and once with several", axis.key), {},
+                          "put all its values into one word");
     }
     if (axes_.empty()) throw usage_error("tessera sweep needs a key with several values", {}, kExample);
   }
