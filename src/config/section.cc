@@ -387,11 +387,19 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
   }
   if (!fs::is_regular_file(there)) {
     std::vector<std::string> names;
-    const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path("recipes");
+    const bool directory = fs::is_directory(there);
+    const fs::path beside = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path("recipes");
+    const fs::path folder = directory ? fs::path(path) : beside;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
       if (entry.path().extension() == ".toml") names.push_back(entry.path().string());
     }
     std::sort(names.begin(), names.end());
+    if (directory && names.empty()) {
+      throw usage_error(fmt::format("`{}` is a directory, and no recipe", path), {},
+                        fmt::format("a recipe is a TOML file, for example recipes/digits.toml; images are its data: "
+                                    "data.source=\"folder({})\"",
+                                    path));
+    }
     throw usage_error(fmt::format("there is no recipe file `{}`", path), {},
                       names.empty() ? "a recipe is a TOML file, for example recipes/digits.toml" : suggest_name(path, names));
   }
@@ -403,6 +411,10 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
   }
   if (!file.is_open() || file.bad()) {
     throw usage_error(fmt::format("the recipe file `{}` can't be read", path), {}, "check its permissions");
+  }
+  if (text.size() <= kMaxRecipeBytes && text.find('\0') != std::string::npos) {  // an image, weights, an archive
+    throw usage_error(fmt::format("`{}` is no recipe: it has bytes that no text has", path), {},
+                      "a recipe is a TOML file in UTF-8, for example recipes/digits.toml");
   }
   return parse_recipe(text, path, overrides);
 }

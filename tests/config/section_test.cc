@@ -413,6 +413,14 @@ TEST(LoadRecipe, ReadsFilesAndNamesNeighbours) {
   EXPECT_THAT(error.message(), HasSubstr("there is no recipe file"));
   EXPECT_EQ(error.help(), "did you mean `" + path + "`?");
   EXPECT_THAT(error_of([] { load_recipe("/nowhere/x.toml"); }).help(), HasSubstr("a recipe is a TOML file"));
+  const std::string images = (folder / "images").string();
+  std::filesystem::create_directories(images);
+  const Error of_images = error_of([&] { load_recipe(images); });
+  EXPECT_EQ(of_images.message(), "`" + images + "` is a directory, and no recipe");
+  EXPECT_THAT(of_images.help(), HasSubstr("data.source=\"folder(" + images + ")\""));
+  std::ofstream(images + ".jpg") << std::string("\xff\xd8\xff\xe0\0\x10JFIF", 10);
+  EXPECT_THAT(error_of([&] { load_recipe(images + ".jpg"); }).message(),
+              HasSubstr("is no recipe: it has bytes that no text has"));
   const std::string workdir = (folder / "run").string();
   std::filesystem::create_directories(workdir);
   std::ofstream(workdir + "/recipe.toml") << "seed = 5\n";
