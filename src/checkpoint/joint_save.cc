@@ -15,6 +15,13 @@ using Clock = std::chrono::steady_clock;
 // How long it sleeps before it looks again: at first so long, then twice that, up to the last.
 constexpr std::chrono::milliseconds kFirstSleep{1}, kLastSleep{128};
 
+// Names and sizes: what grows while others write.
+std::string contents(const std::vector<store::FileInfo>& files) {
+  std::string text;
+  for (const store::FileInfo& file : files) text += fmt::format("{} {}\n", file.name, file.size);
+  return text;
+}
+
 }  // namespace
 
 JointSave::JointSave(store::FileSystem& files, store::Directory& directory, std::string temporary, const Writers& writers)
@@ -25,7 +32,7 @@ std::string JointSave::part_name(int64_t index) const {
 }
 
 void JointSave::await_directory() {
-  wait_until("process 1 has not begun", [&] { return is_there(temporary_); });
+  wait_until("process 1 has not begun", [](const Seen& seen) { return seen.directory; });
 }
 
 void JointSave::hand_in(const Commit& part) {
@@ -37,7 +44,8 @@ Commit JointSave::await_parts() {
   Commit all;
   for (int64_t index = 0; index < writers_.count; ++index) {
     const std::string path = part_path(index);
-    wait_until(fmt::format("process {} has not ended writing", index + 1), [&] { return is_there(path); });
+    wait_until(fmt::format("process {} has not ended writing", index + 1),
+               [name = part_name(index)](const Seen& seen) { return seen.has(name); });
     const Commit part = parse_file_list(store::read_small_file(files_, path), path);
     TESSERA_CHECK(index == 0 || (part.step == all.step && part.version == all.version), "parts of steps {} and {}", all.step,
                   part.step);
@@ -51,9 +59,8 @@ Commit JointSave::await_parts() {
 // The directory goes when it gets its final name, and also when the first process gives up. What is committed then is this
 // save if it has what this process wrote: a damaged checkpoint may have had the name before.
 void JointSave::await_commit(const std::string& path) {
-  const std::string mine = part_path(writers_.index);
-  wait_until("process 1 has not committed", [&] { return !is_there(mine); });
-  check_marker();
+  wait_until("process 1 has not committed", [mine = part_name(writers_.index)](const Seen& seen) { return !seen.has(mine); });
+  if (const auto seen = look()) expect_going_on(*seen);
   const Commit all = read_commit(files_, path);
   for (const CommittedFile& file : handed_in_.files) {
     if (std::find(all.files.begin(), all.files.end(), file) != all.files.end()) continue;
@@ -73,44 +80,55 @@ void JointSave::remove_parts(const std::string& path) noexcept {
   }
 }
 
-void JointSave::wait_until(std::string_view awaited, const std::function<bool()>& reached) const {
-  std::string seen = contents();
+void JointSave::wait_until(std::string_view awaited, const std::function<bool(const Seen&)>& reached) const {
+  std::string before;
   auto changed = Clock::now();
-  for (auto sleep = kFirstSleep; !reached(); sleep = std::min(2 * sleep, kLastSleep)) {
-    check_marker();
+  for (auto sleep = kFirstSleep;; sleep = std::min(2 * sleep, kLastSleep)) {
+    const std::optional<Seen> seen = look();
+    if (seen && reached(*seen)) return;
+    if (seen) expect_going_on(*seen);
     if (writers_.alone && *writers_.alone) throw data_error(fmt::format("{}, and the other processes have ended", awaited));
-    std::this_thread::sleep_for(sleep);
-    std::string now = contents();
-    if (now != seen) {
-      seen = std::move(now);
+    std::string now = seen ? contents(seen->files) : before;
+    if (now != before) {
+      before = std::move(now);
       changed = Clock::now();
     } else if (Clock::now() - changed > writers_.patience) {
       throw data_error(fmt::format("{}, and nothing has changed in `{}` for {} s", awaited, temporary_,
                                    std::chrono::duration_cast<std::chrono::seconds>(writers_.patience).count()));
     }
+    std::this_thread::sleep_for(sleep);
   }
 }
 
-void JointSave::check_marker() const {
-  if (is_there(marker())) throw data_error(store::read_small_file(files_, marker()));
+void JointSave::expect_going_on(const Seen& seen) const {
+  if (seen.failed) throw data_error(store::read_small_file(files_, marker()));
 }
 
-// Names and sizes: what grows while others write.
-std::string JointSave::contents() const {
-  std::string text;
-  if (!is_there(temporary_)) return text;
+bool JointSave::Seen::has(const std::string& name) const {
+  return std::ranges::any_of(files, [&](const store::FileInfo& file) { return file.name == name; });
+}
+
+// By lists alone. A client of NFS that asks for a name which is not there may remember for a minute that it is not; a list is
+// asked of the server.
+std::optional<JointSave::Seen> JointSave::look() const {
+  Seen seen;
+  const std::string name(store::last_part(temporary_)), failed(store::last_part(marker()));
   try {
-    for (const store::FileInfo& entry : files_.list(temporary_)) text += fmt::format("{} {}\n", entry.name, entry.size);
+    for (const store::FileInfo& entry : files_.list(store::parent_path(temporary_))) {
+      if (entry.name == name) seen.directory = true;
+      if (entry.name == failed) seen.failed = true;
+    }
+    if (seen.directory) seen.files = files_.list(temporary_);
   } catch (const store::IoError&) {
-    // It has just been renamed or removed.
+    return std::nullopt;
   }
-  return text;
+  return seen;
 }
 
 // What one process has told is what the others fail by, in whatever way: the directory is gone then.
 std::string JointSave::give_up(const std::string& why) {
   try {
-    if (is_there(marker())) return store::read_small_file(files_, marker());
+    if (files_.info(marker())) return store::read_small_file(files_, marker());
     store::write_atomic(directory_, store::last_part(marker()),
                         fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why));
   } catch (const InternalError&) {

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/commit.h"
 #include "store/file.h"
@@ -54,15 +56,24 @@ class JointSave {
   std::string give_up(const std::string& why);
 
  private:
+  // What shows of a save.
+  struct Seen {
+    bool directory = false;  // the temporary one
+    bool failed = false;     // somebody has given up
+    std::vector<store::FileInfo> files;
+
+    bool has(const std::string& name) const;
+  };
+
   std::string part_name(int64_t index) const;
   std::string part_path(int64_t index) const { return store::join_path(temporary_, part_name(index)); }
   std::string marker() const { return temporary_ + ".failed"; }
-  bool is_there(const std::string& path) const { return files_.info(path).has_value(); }
   // Until `reached`; throws when a process has given up or, with what is `awaited`, when nothing has changed in the directory
   // for too long.
-  void wait_until(std::string_view awaited, const std::function<bool()>& reached) const;
-  void check_marker() const;
-  std::string contents() const;
+  void wait_until(std::string_view awaited, const std::function<bool(const Seen&)>& reached) const;
+  void expect_going_on(const Seen& seen) const;
+  // Nothing where it can't be looked at now: it may just have been renamed or removed.
+  std::optional<Seen> look() const;
 
   store::FileSystem& files_;
   store::Directory& directory_;
