@@ -9,6 +9,8 @@
 #include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -37,6 +39,15 @@ void warn_about(const std::vector<std::string>& others, const std::string& path)
                           join(shown, ", "), others.size() > kShown ? ", …" : ""));
 }
 
+void remove_objects(const std::string& url) {
+  store::remove_object(store::join_path(url, kCommitFile));
+  if (!store::files_at(url).info(url)) return;
+  std::vector<std::string> names;
+  store::list_objects(url, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
+  for (const std::string& name : names) store::remove_object(store::join_path(url, name));
+  store::remove_object(url);  // the mark of an empty folder that Arrow leaves on S3
+}
+
 }  // namespace
 
 bool is_own_file(std::string_view name) {
@@ -58,6 +69,7 @@ Condition condition_of(store::FileSystem& files, const std::string& path, const 
 }
 
 void remove_checkpoint(store::FileSystem& files, const std::string& directory, const std::string& name) {
+  if (store::is_remote(directory)) return remove_objects(store::join_path(directory, name));
   const auto parent = files.open_directory(directory);
   const auto entry = parent->info(name);
   if (!entry) return;

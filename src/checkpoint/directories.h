@@ -23,7 +23,8 @@ Condition condition_of(store::FileSystem& files, const std::string& path, const 
 
 // Removes `name` in `directory`: a checkpoint, or what a save left. COMMIT goes first and durably, so that no power cut leaves
 // a directory that looks whole. Files and directories that this program doesn't write stay, with the directory that holds them,
-// and a warning names them. Of a symbolic link only the link goes. Nothing there: does nothing.
+// and a warning names them. Of a symbolic link only the link goes. Nothing there: does nothing. In a bucket all objects below
+// that name go, COMMIT first.
 void remove_checkpoint(store::FileSystem& files, const std::string& directory, const std::string& name);
 
 // Renames `name` in `directory` to `<name>.<why>`, with a number where that exists ("step_000000040.damaged.2"): no reader

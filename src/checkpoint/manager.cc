@@ -107,8 +107,8 @@ CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, sto
   if (rules.keep_last < 1) throw usage_error("at least one checkpoint must be kept", "checkpoint.keep", "set it to 1 or more");
   if (rules.keep_every_steps < 0) throw usage_error("the interval of kept checkpoints cannot be negative", "checkpoint");
   files_.make_directories(directory_);
-  held_ = files_.open_directory(directory_);
-  if (writers_.leads()) sweep_leftovers(files_, directory_);
+  if (!writers_.words) held_ = files_.open_directory(directory_);
+  if (held_ && writers_.leads()) sweep_leftovers(files_, directory_);
   writer_ = std::thread([this] { run(); });
 }
 
@@ -271,6 +271,7 @@ bool CheckpointManager::write(CheckpointWriter& writer) {
 }
 
 void CheckpointManager::expect_directory() const {
+  if (!held_) return;
   const auto there = files_.info(directory_);
   if (there && there->id == held_->id()) return;
   throw data_error(

@@ -39,7 +39,8 @@ inline constexpr int64_t kMaxBytesInFlight = int64_t{2} << 30;
 class CheckpointManager {
  public:
   // Creates `directory` (…/checkpoints) and removes what interrupted saves of dead processes left there. Of several writers
-  // only the first removes anything; each must be given the same saves in the same order.
+  // only the first removes anything; each must be given the same saves in the same order. Several may write into a bucket, with
+  // its files and Writers::words; nothing of it is held open then.
   CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files = store::local_files(),
                     int64_t max_bytes_in_flight = kMaxBytesInFlight, Writers writers = {});
   // Waits; a failure that nobody polled is logged as a warning.
@@ -89,7 +90,7 @@ class CheckpointManager {
   store::FileSystem& files_;
   const int64_t max_bytes_in_flight_;
   const Writers writers_;
-  std::unique_ptr<store::Directory> held_;  // the directory that saves began in
+  std::unique_ptr<store::Directory> held_;  // the directory that saves began in; null in a bucket
   int64_t saves_ = 0;                       // begun; of the writer thread alone
 
   mutable std::mutex mutex_;

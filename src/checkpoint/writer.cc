@@ -16,6 +16,7 @@ namespace tessera::checkpoint {
 namespace {
 
 std::string temporary_name(const std::string& path, const Writers& writers, int64_t save) {
+  if (writers.words) return path;
   return writers.several() ? fmt::format("{}.tmp-{}.{}", path, writers.first_pid, save)
                            : fmt::format("{}.tmp-{}", path, getpid());
 }
@@ -34,8 +35,8 @@ CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directo
   TESSERA_CHECK(step >= 0 && numbers.all >= 1 && numbers.all <= kMaxGroups && numbers.first + numbers.own <= numbers.all,
                 "step {}, {} groups from {} on of {}", step, numbers.own, numbers.first, numbers.all);
   TESSERA_CHECK(writers.several() || numbers.own == numbers.all, "{} of {} groups", numbers.own, numbers.all);
-  TESSERA_CHECK(held_ || !writers.several());
-  if (writers.several()) joint_.emplace(files_, *held_, temporary_, writers_);
+  TESSERA_CHECK(writers.several() || !writers.words);
+  if (writers.several()) joint_.emplace(files_, held_, temporary_, writers_, save);
   commit_.step = step;
   commit_.version = numbers.all > 1 || writers.several() ? kPiecesVersion : kPlainVersion;
 }
@@ -46,7 +47,7 @@ std::string CheckpointWriter::give_up(const std::string& why) {
   if (std::exchange(ended_, true)) return why;
   std::string reason = joint_ ? joint_->give_up(why) : why;
   try {
-    if (writers_.leads()) remove_temporary();
+    if (writers_.leads() && (begun_ || !in_place())) remove_temporary();  // else an older checkpoint has the place
   } catch (const InternalError&) {
     throw;
   } catch (...) {
@@ -60,7 +61,9 @@ void CheckpointWriter::begin() {
   if (!writers_.leads()) return joint_->await_directory();
   if (!held_) files_.make_directories(directory_);
   remove_temporary();
-  if (!held_) return files_.make_directories(temporary_);
+  if (!held_) files_.make_directories(temporary_);
+  if (in_place()) joint_->begin();
+  if (!held_) return;
   // By no path, which would make again what was moved away meanwhile.
   const std::string name = store::last_part(temporary_);
   if (!held_->info(name)) held_->make_directory(name);
@@ -108,8 +111,8 @@ std::string CheckpointWriter::commit(const std::string& state_json, const std::f
   if (before_commit) before_commit();
   write_commit();
   files_.sync_directory(temporary_);
-  take_name();
-  if (joint_) joint_->remove_parts(path_);
+  in_place() ? void(ended_ = true) : take_name();
+  if (joint_) joint_->end(path_, commit_);
   return path_;
 }
 
@@ -126,8 +129,10 @@ void CheckpointWriter::gather() {
   for (size_t i = 0; i < commit_.files.size(); ++i) {
     const CommittedFile& file = commit_.files[i];
     TESSERA_CHECK(file.name == state_file_name(i, numbers_.all), "file {} is `{}`", i, file.name);
-    written.push_back(SafetensorsFile::open(store::join_path(temporary_, file.name), files_));
-    TESSERA_CHECK(static_cast<int64_t>(written.back().bytes().size()) == file.size, "`{}`", file.name);
+    const std::string path = store::join_path(temporary_, file.name);
+    written.push_back(SafetensorsFile::open_header(path, files_));
+    const int64_t size = written.back().size();
+    if (size != file.size) throw damaged_file(path, fmt::format("it has {} bytes, {} were written", size, file.size));
   }
   TESSERA_CHECK(written.size() == numbers_.all, "{} of {} files", written.size(), numbers_.all);
   collect_arrays(written, /*sliced=*/true, temporary_);

@@ -26,7 +26,7 @@ struct FileNumbers {
 class CheckpointWriter {
  public:
   // Touches no file yet. 1 <= numbers.all <= kMaxGroups. `held`: the directory, open for as long as this lives, which is then
-  // not made where it is gone; several writers need it. Of these, `save` tells their saves apart: all count alike.
+  // not made where it is gone; several writers on a disk need it. Of several, `save` tells their saves apart: all count alike.
   CheckpointWriter(store::FileSystem& files, std::string directory, int64_t step, FileNumbers numbers, Writers writers = {},
                    int64_t save = 0, store::Directory* held = nullptr);
   // Without a commit, removes what was written, as give_up().
@@ -46,6 +46,8 @@ class CheckpointWriter {
   std::string give_up(const std::string& why);
 
  private:
+  // The files have their last names from the start: several writers in a bucket (Writers::words).
+  bool in_place() const { return writers_.words != nullptr; }
   void begin();
   void gather();
   void check_whole();

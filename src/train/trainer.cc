@@ -199,7 +199,9 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (run.processes.leads()) control_socket.emplace(run.workdir.path(), run.control);
     start.announce();
     start.keep_data_names();
-    if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
+    if (run.bucket.empty()) {  // else the disk has no checkpoints
+      if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
+    }
     if (const auto warning = file_size_warning(need)) log_warning(*warning);
     start.load_weights();
 

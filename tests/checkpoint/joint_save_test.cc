@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -54,15 +56,39 @@ Snapshot part_of(const Snapshot& all, int64_t writer) {
   return part;
 }
 
-Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10)) {
-  return {.index = index, .count = kWriters, .first_pid = getpid(), .patience = patience};
+// As the coordinator of a run has them.
+class KeptWords final : public SaveWords {
+ public:
+  void put(const std::string& name, const std::string& text) override {
+    const std::lock_guard lock(mutex_);
+    texts_[name] = text;
+  }
+  std::optional<std::string> find(const std::string& name) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = texts_.find(name);
+    return found == texts_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> texts_;
+};
+
+Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10),
+                   std::shared_ptr<SaveWords> words = nullptr) {
+  return {.index = index,
+          .count = kWriters,
+          .first_pid = getpid(),
+          .patience = patience,
+          .alone = nullptr,
+          .words = std::move(words)};
 }
 
 // One process: its files, which a test can fail, and its manager.
 struct Process {
   Process(const std::string& directory, int64_t number, const KeepRules& rules = {2, 0},
-          milliseconds patience = std::chrono::minutes(10))
-      : index(number), manager(directory, rules, files, kMaxBytesInFlight, writers_of(number, patience)) {}
+          milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr)
+      : index(number), manager(directory, rules, files, kMaxBytesInFlight, writers_of(number, patience, std::move(words))) {}
 
   int64_t index;
   FaultyFiles files{store::local_files()};
@@ -71,10 +97,10 @@ struct Process {
 
 using Processes = std::vector<std::unique_ptr<Process>>;
 
-Processes start(const std::string& directory, const KeepRules& rules = {2, 0},
-                milliseconds patience = std::chrono::minutes(10)) {
+Processes start(const std::string& directory, const KeepRules& rules = {2, 0}, milliseconds patience = std::chrono::minutes(10),
+                const std::shared_ptr<SaveWords>& words = nullptr) {
   Processes all;
-  for (int64_t i = 0; i < kWriters; ++i) all.push_back(std::make_unique<Process>(directory, i, rules, patience));
+  for (int64_t i = 0; i < kWriters; ++i) all.push_back(std::make_unique<Process>(directory, i, rules, patience, words));
   return all;
 }
 
@@ -210,6 +236,85 @@ TEST(JointSave, SeesWhatCameSinceItLooked) {
   for (const auto& manager : managers) manager->wait();
   for (const auto& manager : managers) EXPECT_FALSE(manager->poll_failure());
   expect_snapshot(load(directory / step_directory(10)), everything(10));
+}
+
+// As where the directory is in a bucket: no file gets another name, and nobody looks for files.
+TEST(JointSave, ThoseWhoTalkOtherwiseWriteUnderTheLastNames) {
+  const TempDir directory;
+  Processes processes = start(directory.path(), {2, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+  for (const int64_t step : {10, 20, 30, 30}) save(processes, step);
+  for (const auto& process : processes) {
+    EXPECT_FALSE(process->manager.poll_failure());
+    EXPECT_EQ(process->manager.last_committed(), 30);
+    for (const std::string& operation : process->files.operations())
+      EXPECT_THAT(operation, ::testing::Not(HasSubstr("rename")));
+  }
+  EXPECT_EQ(names_in(directory.path()), (std::vector<std::string>{"step_000000020", "step_000000030"}));
+  EXPECT_EQ(names_in(directory / "step_000000030"),
+            (std::vector<std::string>{"COMMIT", "state-00001-of-00003.safetensors", "state-00002-of-00003.safetensors",
+                                      "state-00003-of-00003.safetensors", "state.json"}));
+  for (const int64_t step : {20, 30}) expect_snapshot(load(directory / step_directory(step)), everything(step));
+}
+
+TEST(JointSave, OneOfThoseThatFailsIsNamedByTheOthers) {
+  for (const size_t failing : {0, 1}) {
+    const TempDir directory;
+    Processes processes = start(directory.path(), {2, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+    save(processes, 10);
+    processes[failing]->files.fail_at(0, ENOSPC, /*sticky=*/true);
+    save(processes, 20);
+    processes[failing]->files.disarm();
+    for (const auto& process : processes) {
+      const auto failure = process->manager.poll_failure();
+      ASSERT_TRUE(failure) << process->index;
+      if (static_cast<size_t>(process->index) == failing) continue;
+      EXPECT_THAT(failure->message, HasSubstr(fmt::format("process {} of 3: ", failing + 1)));
+    }
+    const auto latest = find_latest(directory.path());
+    ASSERT_TRUE(latest.checkpoint);
+    expect_snapshot(*latest.checkpoint, everything(10));
+    save(processes, 20);
+    for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure());
+    expect_snapshot(load(directory / step_directory(20)), everything(20));
+  }
+}
+
+// It has the place of the new one.
+TEST(JointSave, ASaveThatDoesNotBeginLeavesTheCheckpointOfTheStep) {
+  const TempDir directory;
+  Processes processes = start(directory.path(), {2, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+  save(processes, 10);
+  for (auto p = processes.rbegin(); p != processes.rend(); ++p) {
+    Snapshot part = part_of(everything(10), (*p)->index);
+    if ((*p)->index > 0) {
+      (*p)->manager.save_async(std::move(part));
+      continue;
+    }
+    part.groups[0].read = []() -> std::vector<HostTensor> { throw data_error("the device is lost"); };
+    EXPECT_THROW((*p)->manager.save_async(std::move(part)), Error);
+  }
+  for (const auto& process : processes) process->manager.wait();
+  expect_snapshot(load(directory / step_directory(10)), everything(10));
+}
+
+// One is gone in the middle of a save, and cannot say so.
+TEST(JointSave, WhatOneDoesNotHandInIsNotRead) {
+  const TempDir directory;
+  const auto words = std::make_shared<KeptWords>();
+  Processes processes = start(directory.path(), {2, 0}, std::chrono::minutes(10), words);
+  save(processes, 10);
+  processes = start(directory.path(), {2, 0}, milliseconds(500), std::make_shared<KeptWords>());
+  processes.pop_back();
+  save(processes, 20);
+  for (const auto& process : processes) {
+    const auto failure = process->manager.poll_failure();
+    ASSERT_TRUE(failure) << process->index;
+    EXPECT_FALSE(failure->committed);
+  }
+  EXPECT_FALSE(store::local_files().info(directory / "step_000000020/COMMIT"));
+  const auto latest = find_latest(directory.path());
+  ASSERT_TRUE(latest.checkpoint);
+  expect_snapshot(*latest.checkpoint, everything(10));
 }
 
 // A directory that has taken the place of the run's is somebody else's: not even the word that a save failed goes there.

@@ -72,20 +72,20 @@ void check_coverage(const std::string& path, const std::vector<HeaderEntry>& ent
   }
 }
 
-std::string_view header_text(const store::Bytes& bytes, const std::string& path) {
-  if (bytes.size() < kLengthBytes) {
-    throw data_error(fmt::format("`{}` is not a safetensors file: it has only {} bytes", path, bytes.size()));
+void expect_length(uint64_t file_bytes, const std::string& path) {
+  if (file_bytes < kLengthBytes) {
+    throw data_error(fmt::format("`{}` is not a safetensors file: it has only {} bytes", path, file_bytes));
   }
-  const uint64_t length = decode_length(bytes.data);
-  if (length > kMaxSafetensorsHeader || length > bytes.size() - kLengthBytes) {
+}
+
+// Of a file that begins so.
+uint64_t header_bytes(std::span<const std::byte> begin, uint64_t file_bytes, const std::string& path) {
+  const uint64_t length = decode_length(begin);
+  if (length > kMaxSafetensorsHeader || length > file_bytes - kLengthBytes) {
     throw data_error(fmt::format("`{}` is damaged or not a safetensors file: a header of {} bytes in a file of {}", path,
-                                 length, bytes.size()));
+                                 length, file_bytes));
   }
-  const std::string_view text = store::as_text(bytes.data.subspan(kLengthBytes, length));
-  if (!text.starts_with('{')) {
-    throw data_error(fmt::format("`{}` is not a safetensors file: its header does not begin with {{", path));
-  }
-  return text;
+  return length;
 }
 
 }  // namespace
@@ -160,24 +160,47 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, store::FileSystem
   return parse(files.map(path), path);
 }
 
+SafetensorsFile SafetensorsFile::open_header(const std::string& path, store::FileSystem& files) {
+  const auto file = files.open(path);
+  const auto size = static_cast<uint64_t>(file->size());
+  expect_length(size, path);
+  std::vector<std::byte> begin(kLengthBytes);
+  file->read(0, begin);
+  std::vector<std::byte> text(header_bytes(begin, size, path));
+  file->read(kLengthBytes, text);
+  return parse_text(store::as_text(text), size - kLengthBytes - text.size(), {}, path);
+}
+
 SafetensorsFile SafetensorsFile::parse(store::Bytes bytes, const std::string& path) {
-  const std::string_view text = header_text(bytes, path);
+  expect_length(bytes.size(), path);
+  const uint64_t length = header_bytes(bytes.data, bytes.size(), path);
+  const std::span<const std::byte> data = bytes.data.subspan(kLengthBytes + length);
+  SafetensorsFile file = parse_text(store::as_text(bytes.data.subspan(kLengthBytes, length)), data.size(), data, path);
+  file.bytes_ = std::move(bytes);
+  return file;
+}
+
+SafetensorsFile SafetensorsFile::parse_text(std::string_view text, uint64_t data_bytes, std::span<const std::byte> data,
+                                            const std::string& path) {
+  if (!text.starts_with('{')) {
+    throw data_error(fmt::format("`{}` is not a safetensors file: its header does not begin with {{", path));
+  }
   Header header = parse_header(text, path);
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
-  const std::span<const std::byte> data = bytes.data.subspan(kLengthBytes + text.size());
-  check_coverage(path, header.entries, data.size());
+  check_coverage(path, header.entries, data_bytes);
 
   SafetensorsFile file;
   file.path_ = path;
+  file.size_ = static_cast<int64_t>(kLengthBytes + text.size() + data_bytes);
   file.metadata_ = std::move(header.metadata);
   file.tensors_.reserve(header.entries.size());
   for (HeaderEntry& entry : header.entries) {
     file.index_.emplace(entry.name, file.tensors_.size());
-    file.tensors_.push_back({std::move(entry.name), std::move(entry.type), data.subspan(entry.begin, entry.end - entry.begin)});
+    const auto own = data.empty() ? data : data.subspan(entry.begin, entry.end - entry.begin);
+    file.tensors_.push_back({std::move(entry.name), std::move(entry.type), own});
   }
-  file.bytes_ = std::move(bytes);
   return file;
 }
 

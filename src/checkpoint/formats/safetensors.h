@@ -58,6 +58,8 @@ class SafetensorsFile {
   // Maps the file and checks all of its header; reads no array data. Throws a data error for anything but a well-formed file of
   // known dtypes whose arrays cover the data exactly.
   static SafetensorsFile open(const std::string& path, store::FileSystem& files = store::local_files());
+  // The same by the header alone, which is all that is read: the arrays have no data, and bytes() is empty.
+  static SafetensorsFile open_header(const std::string& path, store::FileSystem& files);
   // The same for bytes already in memory; `path` is for messages.
   static SafetensorsFile parse(store::Bytes bytes, const std::string& path);
 
@@ -65,6 +67,7 @@ class SafetensorsFile {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // bytes of the file
   // bytes().check() says whether what was read of the arrays is the file's.
   const store::Bytes& bytes() const { return bytes_; }
 
@@ -74,7 +77,12 @@ class SafetensorsFile {
   const TensorView& at(std::string_view name) const;
 
  private:
+  // `data` are those after the header, or nothing where they are not read.
+  static SafetensorsFile parse_text(std::string_view text, uint64_t data_bytes, std::span<const std::byte> data,
+                                    const std::string& path);
+
   std::string path_;
+  int64_t size_ = 0;
   store::Bytes bytes_;
   std::vector<TensorView> tensors_;
   Metadata metadata_;

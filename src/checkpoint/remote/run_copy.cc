@@ -15,6 +15,7 @@
 #include "base/system/background_thread.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
 #include "checkpoint/remote/copy_directory.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
@@ -163,6 +164,7 @@ void RunCopy::copy_in_background() {
     lock.unlock();
     std::string failure;
     try {
+      const std::lock_guard copying_now(copying_now_);
       const std::vector<int64_t> steps = local_steps();
       if (std::ranges::any_of(steps, [&](int64_t step) { return step >= first_ && !copied_.contains(step); })) copy_all();
     } catch (const InternalError&) {
@@ -188,6 +190,7 @@ bool RunCopy::finish() {
   woken_.notify_all();
   copying_.join();
   try {
+    const std::lock_guard copying_now(copying_now_);
     copy_all();
     return true;
   } catch (const InternalError&) {
@@ -197,6 +200,25 @@ bool RunCopy::finish() {
                           one_line(url_), error.what(), local_));
     return false;
   }
+}
+
+void RunCopy::leave_checkpoints() {
+  const std::lock_guard copying_now(copying_now_);
+  copy_all();
+  checkpoints_are_left_ = true;
+  copied_.clear();
+  passed_.clear();
+  store::FileSystem& files = store::local_files();
+  const std::string checkpoints = store::join_path(local_, "checkpoints");
+  for (const int64_t step : local_steps()) checkpoint::remove_checkpoint(files, checkpoints, checkpoint::step_directory(step));
+}
+
+// The mark that there are checkpoints comes with the second of them.
+void RunCopy::copy_before_commit() {
+  const std::lock_guard copying_now(copying_now_);
+  copy_files(/*marks=*/false);
+  copy_files(/*marks=*/true);
+  claim_.expect_held();
 }
 
 // Everything that is needed to go on from a checkpoint is there before its COMMIT, and what says that there is one after it. The
@@ -210,7 +232,7 @@ void RunCopy::copy_all() {
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {  // the newest is what counts
     if (*step >= first_ && !copied_.contains(*step)) copy_checkpoint(*step);
   }
-  if (!copied_.empty()) copy_files(/*marks=*/true);
+  if (checkpoints_are_left_ || !copied_.empty()) copy_files(/*marks=*/true);
   remove_old(steps);
 }
 

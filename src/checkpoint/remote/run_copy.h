@@ -43,6 +43,12 @@ class RunCopy {
   const std::string& url() const { return url_; }
   // The workdir for the run.
   const std::string& local() const { return local_; }
+  // From now on the processes of the run write its checkpoints into the bucket themselves (checkpoint/joint_save.h). Copies
+  // what is missing there, and removes the checkpoints here, which newer ones there replace. Throws a data Error.
+  void leave_checkpoints();
+  // Before the COMMIT of such a checkpoint: copies the run's other files. Throws a data Error, also where the run is another
+  // one's by now.
+  void copy_before_commit();
   // Copies what is missing in the bucket and waits for it. False where that fails, after an error message; the local copy has
   // everything, and the next start copies it.
   bool finish();
@@ -73,6 +79,9 @@ class RunCopy {
   std::set<int64_t> copied_;                       // checkpoints that are in the bucket and were here
   std::set<int64_t> unfinished_;                   // those of the bucket that a writer that is gone left without COMMIT
   std::set<int64_t> passed_;                       // those of the bucket that are not here, and that newer ones replace
+
+  std::mutex copying_now_;             // what is above changes under it, once the thread below runs
+  bool checkpoints_are_left_ = false;  // to the processes of the run
 
   std::mutex mutex_;
   std::condition_variable woken_;

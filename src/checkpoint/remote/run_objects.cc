@@ -11,6 +11,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
+#include "checkpoint/remote/copy_directory.h"
+#include "store/encoding/digest.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
 
@@ -107,14 +109,29 @@ void fetch_file(const std::string& url, const std::string& name, const std::stri
   files.rename(part, path);
 }
 
+checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step) {
+  // Of this call alone: processes of several hosts may have one cache.
+  const std::string directory = fmt::format("{}-{}", copy_directory(url, "fetched"), store::random_hex(8));
+  const auto remove_copy = [&] {
+    try {
+      store::remove_tree(store::local_files(), directory);
+    } catch (const Error&) {
+      // NFS keeps the names of what is mapped.
+    }
+  };
+  try {
+    fetch_checkpoint(url, step, directory);
+    checkpoint::LoadedCheckpoint loaded = checkpoint::load(store::join_path(directory, checkpoint::step_directory(step)));
+    remove_copy();
+    return loaded;
+  } catch (...) {
+    remove_copy();
+    throw;
+  }
+}
+
 void remove_checkpoint_objects(const std::string& url, int64_t step) {
-  const std::string directory = store::join_path(url, checkpoint_name(step));
-  store::remove_object(store::join_path(url, commit_name(step)));
-  std::vector<std::string> names;
-  if (!store::files_at(directory).info(directory)) return;
-  store::list_objects(directory, [&](const std::string& name, const store::ListedObject&) { names.push_back(name); });
-  for (const std::string& name : names) store::remove_object(store::join_path(directory, name));
-  store::remove_object(directory);  // the mark of an empty folder that Arrow leaves on S3
+  checkpoint::remove_checkpoint(store::files_at(url), store::join_path(url, "checkpoints"), checkpoint::step_directory(step));
 }
 
 }  // namespace tessera::remote

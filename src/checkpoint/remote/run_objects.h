@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
+
 namespace tessera::remote {
 
 inline constexpr const char* kClaimObject = "CLAIM";  // checkpoint/remote/claim.h
@@ -34,6 +36,10 @@ std::string checkpoint_name(int64_t step);
 // Brings a checkpoint to `checkpoints`, a local directory …/checkpoints: whole and with the checksums of its COMMIT, or not at
 // all. Nothing where the same checkpoint is there. Throws a data Error where it is damaged.
 void fetch_checkpoint(const std::string& url, int64_t step, const std::string& checkpoints);
+
+// A checkpoint of the bucket, which takes room in the cache directory as long as it is held: what is on the disk has no name
+// any more. Throws as fetch_checkpoint().
+checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step);
 
 // An object as a file of a local directory, replacing what is there; it is there whole or as it was.
 void fetch_file(const std::string& url, const std::string& name, const std::string& directory);

@@ -3,18 +3,24 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <future>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "store/servers/buckets.h"
 #include "train/workdir/best_link.h"
 #include "train/workdir/workdir.h"
 
 namespace tessera::train {
 namespace {
+
+// How long a process waits for the others' parts of a checkpoint on their way to a bucket. That one is gone shows before.
+constexpr std::chrono::hours kPatienceWithBucket{2};
 
 std::optional<int64_t> first_of(const std::vector<int64_t>& steps) {
   return steps.empty() ? std::nullopt : std::optional(steps.front());
@@ -22,6 +28,19 @@ std::optional<int64_t> first_of(const std::vector<int64_t>& steps) {
 
 // Of a step, in the workdir.
 std::string place_of(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
+
+// At the coordinator of the run.
+class WordsOfMembers final : public checkpoint::SaveWords {
+ public:
+  explicit WordsOfMembers(std::shared_ptr<group::Members> members) : members_(std::move(members)) {}
+  void put(const std::string& name, const std::string& text) override { members_->put(key(name), text); }
+  std::optional<std::string> find(const std::string& name) override { return members_->find(key(name)); }
+
+ private:
+  static std::string key(const std::string& name) { return "save/" + name; }
+
+  const std::shared_ptr<group::Members> members_;
+};
 
 // Waits for the line where there is one. Throws a data Error where writing it has failed.
 void expect_written(const std::shared_future<void>& line) {
@@ -46,10 +65,10 @@ void Saver::resume() {
 }
 
 void Saver::tidy() const {
-  link_best(run_.workdir.path(), first_of(best_.steps()));
+  if (run_.bucket.empty()) link_best(run_.workdir.path(), first_of(best_.steps()));
   try {
-    checkpoint::apply_keep_rules(store::local_files(), run_.workdir.checkpoints(), rules(), run_.progress.step, run_.name,
-                                 best_.steps());
+    const std::string directory = checkpoints_directory();
+    checkpoint::apply_keep_rules(store::files_at(directory), directory, rules(), run_.progress.step, run_.name, best_.steps());
   } catch (const Error& error) {
     log_warning(fmt::format("older checkpoints stay: {}", error.message()));
   }
@@ -63,10 +82,20 @@ void Saver::open(const state::DeviceArrays& state) {
   }
   writers_ = {.index = run_.processes.index(), .count = run_.processes.count()};
   writers_.alone = alone_;
-  writers_.first_pid = std::stoll(run_.processes.from_leader("saves", std::to_string(::getpid())));
-  expect_shared_directory();
-  checkpoints_.emplace(store::join_path(run_.home, "checkpoints"), rules(), store::local_files(), checkpoint::kMaxBytesInFlight,
-                       writers_);
+  if (run_.bucket.empty()) {
+    writers_.first_pid = std::stoll(run_.processes.from_leader("saves", std::to_string(::getpid())));
+    expect_shared_directory();
+  } else {
+    writers_.words = std::make_shared<WordsOfMembers>(run_.processes.members());
+    writers_.patience = kPatienceWithBucket;
+  }
+  const std::string directory = checkpoints_directory();
+  checkpoints_.emplace(directory, rules(), store::files_at(directory), checkpoint::kMaxBytesInFlight, writers_);
+}
+
+// Where all processes write them, or the leader.
+std::string Saver::checkpoints_directory() const {
+  return store::join_path(run_.bucket.empty() ? run_.home : run_.bucket, "checkpoints");
 }
 
 // What the leader has written there.
@@ -110,8 +139,11 @@ void Saver::start_save(bool owed, const std::shared_future<void>& line) {
     expect_written(line);
     run.workdir.expect_in_place();
     run.reporter.writer().flush();
+    if (!run.bucket.empty()) run.copy->copy_before_commit();
   };
-  snapshot.after_commit = [&run = run_, best = first_of(snapshot.best)] { link_best(run.workdir.path(), best); };
+  snapshot.after_commit = [&run = run_, best = first_of(snapshot.best)] {
+    if (run.bucket.empty()) link_best(run.workdir.path(), best);
+  };
   checkpoints_->save_async(std::move(snapshot));
 }
 

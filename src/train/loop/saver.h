@@ -47,6 +47,7 @@ class Saver {
   std::optional<int64_t> to_go_on_from();
 
  private:
+  std::string checkpoints_directory() const;
   void expect_shared_directory() const;
   void start_save(bool owed, const std::shared_future<void>& line);
   checkpoint::KeepRules rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }

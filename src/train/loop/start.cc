@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
+#include "checkpoint/remote/run_objects.h"
 #include "recipe/data_names.h"
 #include "recipe/preprocessing_notes.h"
 #include "recipe/run_identity.h"
@@ -20,6 +22,9 @@
 
 namespace tessera::train {
 namespace {
+
+// How long the processes wait until each has fetched a checkpoint from a bucket. That one of them is gone shows before.
+constexpr std::chrono::hours kFetchPatience{2};
 
 std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint(Workdir& workdir) {
   checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir.checkpoints());
@@ -50,6 +55,7 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
   if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
+  if (run_.saves_jointly && run_.copy) run_.copy->leave_checkpoints();  // that they are there for the others; mapped ones stay
   if (run_.saves_jointly) open_leaders_checkpoint(!whose.empty());
   const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
   if (state.empty()) {
@@ -67,7 +73,9 @@ void StartingPoint::open_leaders_checkpoint(bool own) {
   namespace fs = std::filesystem;
   const std::string path =
       run_.processes.from_leader("checkpoint", checkpoint_ ? fs::absolute(checkpoint_->path).string() : "");
-  if (path.empty() || run_.processes.leads()) return;
+  if (path.empty()) return;
+  if (own && !run_.bucket.empty()) return fetch_leaders_checkpoint(path);
+  if (run_.processes.leads()) return;
   if (own) {
     run_.expect_shared(path, store::local_files().info(path).has_value());
     checkpoint_ = checkpoint::load(path);
@@ -75,6 +83,15 @@ void StartingPoint::open_leaders_checkpoint(bool own) {
     checkpoint_ = state::open_checkpoint(*run_.recipe.run.resume, "resume");
   }
   state::check_arrays(run_.layout, checkpoint_->arrays, path);
+}
+
+// Each has all of it on its disk for a while. What follows waits a few minutes for the others, and so comes after all have it.
+void StartingPoint::fetch_leaders_checkpoint(const std::string& path) {
+  if (!run_.processes.leads()) {
+    checkpoint_ = remote::load_checkpoint(run_.bucket, checkpoint::parse_directory_name(store::last_part(path))->step);
+    state::check_arrays(run_.layout, checkpoint_->arrays, path);
+  }
+  run_.processes.members()->barrier("checkpoint", kFetchPatience);
 }
 
 // Of another run: where it stands in its schedule. Its scores and times are its own.

@@ -37,6 +37,7 @@ class StartingPoint {
 
  private:
   void open_leaders_checkpoint(bool own);
+  void fetch_leaders_checkpoint(const std::string& path);
   void take_up(const std::string& state);
   void tell_of_data() const;
   void put_checkpoint(StepState& state);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/remote/run_copy.h"
 #include "cluster/group/members.h"
 #include "cluster/group/place.h"
 #include "monitor/sinks/log_file.h"
@@ -37,7 +38,7 @@ struct TrainOptions {
   std::chrono::milliseconds stop_patience = kStopPatience;  // of its end with a disk that does not answer
   // The run goes back to the checkpoint of this step; later ones are put aside. Nothing: it goes on from the newest one.
   std::optional<int64_t> from_step = {};
-  bool copied = false;  // the workdir is this machine's copy of one in a bucket
+  remote::RunCopy* copy = nullptr;  // of the leader whose workdir is this machine's copy of one in a bucket
 };
 
 }  // namespace tessera::train

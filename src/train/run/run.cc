@@ -11,11 +11,13 @@
 #include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "checkpoint/remote/run_objects.h"
 #include "monitor/process_figures.h"
 #include "recipe/run_identity.h"
 #include "state/model_source.h"
 #include "state/saved_parts.h"
 #include "state/weight_file.h"
+#include "store/servers/buckets.h"
 #include "train/reporting/own_figures.h"
 #include "train/run/default_workdir.h"
 #include "train/run/early_stop.h"
@@ -83,6 +85,8 @@ Run::Run(config::Section section, const TrainOptions& options)
       layout(recipe::recipe_layout(recipe)),
       saves_jointly(splits_state()),
       home(choose_home(options)),
+      copy(options.copy),
+      bucket(leaders_bucket()),
       workdir(own_directory ? own_directory->path() + "/run" : home, recipe.text),
       description(describe(recipe)),
       name(recipe::run_name(description)),
@@ -128,16 +132,13 @@ std::string Run::choose_home(const TrainOptions& options) {
   return path;
 }
 
-bool Run::splits_state() const { return recipe.processes.joint && !state::whole_in_each(layout, processes.count()); }
-
-void Run::expect_own_directory(const TrainOptions& options) const {
-  if (!saves_jointly || !options.copied) return;
-  throw usage_error(
-      fmt::format("mesh `{}` splits the state over {} processes, which then write a checkpoint together: that can't "
-                  "be done in a bucket",
-                  layout.mesh.text(), processes.count()),
-      "--workdir", fmt::format("name a directory that all hosts see, or {}", copies_help()));
+// Asked whatever the recipe is: those of the processes are compared later.
+std::string Run::leaders_bucket() {
+  std::string url = processes.from_leader("bucket", copy ? copy->url() : "");
+  return saves_jointly ? std::move(url) : std::string();
 }
+
+bool Run::splits_state() const { return recipe.processes.joint && !state::whole_in_each(layout, processes.count()); }
 
 std::string Run::copies_help() const {
   return fmt::format("copy the state for every process: mesh=\"replica={}, fsdp=-1\"", processes.count());
@@ -153,7 +154,6 @@ void Run::expect_shared(const std::string& path, bool seen) const {
 }
 
 void Run::agree(const TrainOptions& options) {
-  expect_own_directory(options);
   processes.expect_same("the program", options.version);
   processes.expect_same("the recipe", recipe.text, keys_that_differ);
   processes.expect_same("the data", recipe::data_summary(recipe));
@@ -222,7 +222,9 @@ std::string Run::checkpoint_path(int64_t step) const {
 }
 
 bool Run::has_checkpoint(int64_t step) const {
-  return store::local_files().info(store::join_path(checkpoint_path(step), checkpoint::kCommitFile)).has_value();
+  const std::string in_bucket = store::join_path(bucket, remote::checkpoint_name(step));
+  const std::string path = store::join_path(bucket.empty() ? checkpoint_path(step) : in_bucket, checkpoint::kCommitFile);
+  return store::files_at(path).info(path).has_value();
 }
 
 }  // namespace tessera::train

@@ -55,6 +55,7 @@ struct Run {
   // Why early_stop ended the run before its last step; nothing where it did not.
   std::optional<std::string> ended_early() const;
 
+  // In `home`, also where it is in `bucket`.
   std::string checkpoint_path(int64_t step) const;
   bool has_checkpoint(int64_t step) const;
 
@@ -70,7 +71,9 @@ struct Run {
   const bool saves_jointly;  // no process has all of the state: each writes its part of a checkpoint, and all read it
   std::optional<TemporaryDirectory> own_directory;  // of a process that does not lead, for what it does not keep
   const std::string home;                           // the run's directory, which the leader chooses
-  Workdir workdir;                                  // that directory; of a process that does not lead, its own
+  remote::RunCopy* const copy;                      // of the leader, where that is its copy of one in a bucket; else null
+  const std::string bucket;  // its address there, where `saves_jointly`; empty: `home` has the checkpoints
+  Workdir workdir;           // that directory; of a process that does not lead, its own
   const state::RunDescription description;
   std::string name;                        // whose the checkpoints are; as those say that the run goes on from
   const int64_t until;                     // the step after which this start ends; 0: none
@@ -88,10 +91,10 @@ struct Run {
   int64_t device_count(const DeviceOptions& device);
   std::string choose_home(const TrainOptions& options);
   bool splits_state() const;
+  std::string leaders_bucket();
   std::string copies_help() const;
   std::string hosts_file() const;
   void remove_hosts() const;
-  void expect_own_directory(const TrainOptions& options) const;
   void agree(const TrainOptions& options);
   void open_log(monitor::LogFile& log) const;
 };

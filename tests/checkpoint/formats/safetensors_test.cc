@@ -128,6 +128,28 @@ TEST(Safetensors, ViewsOutliveMovesAndTheFileName) {
   EXPECT_EQ(store::as_text(moved.at("step").data), store::as_text(pattern(8)));
 }
 
+TEST(Safetensors, TheHeaderAloneTellsOfTheArrays) {
+  const TempDir directory;
+  const std::string path = directory / "golden.safetensors";
+  write_safetensors(store::local_files(), path, golden_arrays().views, {{"format", "tessera"}});
+  const SafetensorsFile whole = SafetensorsFile::open(path);
+  const SafetensorsFile header = SafetensorsFile::open_header(path, store::local_files());
+  EXPECT_EQ(header.metadata(), whole.metadata());
+  EXPECT_EQ(header.size(), static_cast<int64_t>(slurp(path).size()));
+  EXPECT_EQ(header.size(), whole.size());
+  ASSERT_EQ(header.tensors().size(), whole.tensors().size());
+  for (size_t i = 0; i < whole.tensors().size(); ++i) {
+    EXPECT_EQ(header.tensors()[i].name, whole.tensors()[i].name);
+    EXPECT_EQ(header.tensors()[i].type, whole.tensors()[i].type);
+    EXPECT_TRUE(header.tensors()[i].data.empty());
+  }
+  const std::string bytes = slurp(path);
+  for (const size_t kept : {size_t{0}, size_t{7}, size_t{100}, bytes.size() - 1}) {
+    spill(path, bytes.substr(0, kept));
+    EXPECT_THROW(SafetensorsFile::open_header(path, store::local_files()), Error) << kept;
+  }
+}
+
 TEST(Safetensors, OurOwnMistakesAreBugs) {
   const TempDir directory;
   EXPECT_THROW(layout_safetensors({{"a", {DType::kF32, {1}}}, {"a", {DType::kF32, {2}}}}), InternalError);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "checkpoint/manager.h"
+#include "checkpoint/remote/run_objects.h"
 #include "checkpoint/snapshots.h"
 #include "store/file.h"
 #include "store/local/cache_directory.h"
@@ -74,6 +75,28 @@ TEST_F(RunCopyTest, TheRecipeComesFirst) {
   for (int i = 0; i < 30; ++i) others += copied(fmt::format("{}.txt", i)).has_value();
   EXPECT_LT(others, 5);
   EXPECT_EQ(copied("recipe.toml"), "recipe");
+}
+
+// The processes of the run write them into the bucket: what is here goes there, and what is there stays.
+TEST_F(RunCopyTest, CheckpointsMayBeLeftToOthers) {
+  RunCopy copy(url_, kept_);
+  const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
+  files_.make_directories(checkpoints);
+  write(copy, "recipe.toml", "recipe");
+  checkpoint::write_checkpoint(files_, checkpoints, testing::make_snapshot(1));
+  copy.leave_checkpoints();
+  EXPECT_TRUE(copied("checkpoints/step_000000001/COMMIT"));
+  EXPECT_FALSE(files_.info(store::join_path(checkpoints, "step_000000001")));
+  testing::expect_snapshot(load_checkpoint(url_, 1), testing::make_snapshot(1));
+
+  write(copy, "metrics.jsonl", "1\n");
+  copy.copy_before_commit();
+  EXPECT_EQ(copied("metrics.jsonl"), "1\n");
+  EXPECT_TRUE(copy.finish());
+  EXPECT_TRUE(copied("checkpoints/step_000000001/COMMIT"));
+
+  remove_checkpoint_objects(url_, 1);
+  EXPECT_TRUE(list_run(url_).checkpoints.empty());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -12,6 +13,8 @@
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
 #include "pjrt/plugin/accelerators.h"
+#include "store/servers/buckets.h"
+#include "support/bucket_servers.h"
 #include "support/joint_plugin.h"
 #include "train/control/control_socket.h"
 
@@ -144,6 +147,56 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedByAll) {
   const Outcome last = run(alone("two", longer), 2);
   EXPECT_EQ(last.exit, 0) << last.err;
 }
+
+#ifdef TESSERA_HAS_BUCKETS
+TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
+  fs::create_directory(folder_ / "bucket");
+  const testing::BucketServers servers(folder_ / "bucket");
+  const std::string cache = folder_ / "cache";
+  std::map<std::string, std::string> with_cache = servers.environment();
+  with_cache["TESSERA_CACHE_DIR"] = cache;
+  const Words split = {"mesh=fsdp=-1",         "sharding.rules=[\".* = fsdp(min_size=1)\"]",
+                       "total=60 steps",       "checkpoint.every=20 steps",
+                       "checkpoint.best=none", "eval.val.every=30 steps"};
+  const Outcome one = run(alone("one", split), 2);
+  ASSERT_EQ(one.exit, 0) << one.err;
+  for (const std::string url : {"s3://data/split", "gs://data/split"}) {
+    const auto commit = [&](int step) { return fmt::format("{}/checkpoints/step_{:09}/COMMIT", url, step); };
+    // A signal, after which all go on from what all have written.
+    RunningProgram first(launched(2, url, split), folder_.path(), environment(1, with_cache));
+    while (first.running() && !store::read_object(commit(20))) ::usleep(10'000);
+    first.send(SIGTERM);
+    const Outcome stopped = first.wait();
+    EXPECT_THAT(stopped.exit, ::testing::AnyOf(75, 0)) << stopped.err;
+    const Outcome rest = run(launched(2, url, split), 1, with_cache);
+    ASSERT_EQ(rest.exit, 0) << rest.err;
+    const std::string parts = url + "/checkpoints/step_000000060/state-00002-of-00002.safetensors";
+    EXPECT_TRUE(store::read_object(parts)) << "each process writes objects of its own";
+    EXPECT_TRUE(store::read_object(commit(40)));
+    EXPECT_FALSE(store::read_object(commit(20))) << "the leader removes what the recipe does not keep";
+    EXPECT_TRUE(store::read_object(url + "/metrics.jsonl"));
+    const std::string to = "exported-" + url.substr(0, 2);
+    const Outcome exported_there = run_program(
+        {"export", "--from", url + "@60", "--to", to, "--format", "timm", "--cache-dir", cache}, folder_.path(), with_cache);
+    ASSERT_EQ(exported_there.exit, 0) << exported_there.err;
+    EXPECT_TRUE(read_file(folder_ / to / "model.safetensors") == exported("one"));
+
+    // What a process leaves that is killed in the middle of a save is not read; other processes, and one, go on.
+    store::remove_object(commit(60));
+    Words longer = split;
+    longer[2] = "total=80 steps";
+    const Outcome four = run(launched(4, url, longer), 1, with_cache);
+    EXPECT_EQ(four.exit, 0) << four.err;
+    EXPECT_THAT(four.err, HasSubstr("from step 40 of 80"));
+    EXPECT_TRUE(store::read_object(commit(80)));
+    EXPECT_FALSE(store::read_object(parts)) << "what the other processes left of the step";
+    longer[2] = "total=90 steps";
+    const Outcome last = run(alone(url, longer), 2, with_cache);
+    EXPECT_EQ(last.exit, 0) << last.err;
+    EXPECT_THAT(last.err, HasSubstr("from step 80 of 90"));
+  }
+}
+#endif
 
 TEST_F(JointLaunch, ACheckpointThatIsAskedForIsWrittenByAll) {
   const Words split = {"mesh=fsdp=-1", "total=100000 epochs", "checkpoint.every=100000 epochs", "eval.val.every=100000 epochs"};

@@ -145,7 +145,7 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
   if (store::is_bucket(workdir_) && place.leads()) copy.emplace(workdir_, train::kept_checkpoints);
   std::optional<board::Board> page;
   train::TrainOptions options{copy ? copy->local() : workdir_, source.path, new_};
-  options.copied = copy.has_value();
+  options.copy = copy ? &*copy : nullptr;
   options.device = device;
   options.command = crash_context().command;
   options.version = version_line();
