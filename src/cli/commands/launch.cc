@@ -37,6 +37,8 @@ std::string places() {
   return text;
 }
 
+constexpr int64_t kMostGpus = 1024;  // of a pod
+
 // Of "2..4".
 launch::Elastic elastic(const std::string& text) {
   launch::Elastic out;
@@ -139,6 +141,8 @@ class Launch final : public Command {
     flags.add("--volume", "CLAIM:DIR", &request_.volume,
               "the containers' shared disk for jobset: a PersistentVolumeClaim and where it lies");
     flags.add("--topology", "CHIP:GRID", &request_.topology, "of TPUs for jobset and tpu-vm, as v5e:16x16");
+    flags.add("--gpus-per-node", "K", &request_.pod_gpus, {1, kMostGpus},
+              "how many GPUs each pod of jobset asks for; it has no others");
     flags.add(
         "--option", "WORD", [this](const std::string& value) { request_.options.push_back(value); },
         "a word for ssh or the scheduler, as --option=-i --option=KEY. May be repeated");
@@ -166,6 +170,10 @@ class Launch final : public Command {
     if (request_.elastic && !launcher.copies) {
       throw usage_error(fmt::format("{} starts all of its processes or none", launcher.words), "--elastic",
                         "it is for the hosts of ssh and tpu-vm: leave it out");
+    }
+    if (request_.pod_gpus && launcher.name != launch::kJobset.name) {
+      throw usage_error(fmt::format("{} takes the GPUs that its hosts have", launcher.words), "--gpus-per-node",
+                        "it is for the pods of jobset: leave it out, or for slurm write --option=--gpus-per-node=K");
     }
     if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
     if (dry_run_) {

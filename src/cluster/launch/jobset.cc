@@ -168,6 +168,22 @@ std::optional<TpuSlice> slice_of(const Request& request) {
   return request.topology.empty() ? std::nullopt : std::optional(find_slice(request.topology));
 }
 
+// What each pod asks the cluster for; nothing where that is its processors alone. A pod has no GPU that it didn't ask for.
+std::string devices_of(const Request& request, const std::optional<TpuSlice>& slice) {
+  const bool tpus = slice || request.accelerator == "tpu";
+  if (request.pod_gpus && tpus)
+    throw usage_error("the pods of TPUs have no GPUs", "--gpus-per-node", "leave it, or --topology and --platform tpu, out");
+  if (request.accelerator == "cuda" && !request.pod_gpus) {
+    throw usage_error("the pods need GPUs, and nothing says how many each has", "--platform cuda",
+                      "--gpus-per-node 8, before the --, where the nodes have eight");
+  }
+  const auto limit = [](const char* what, int64_t count) {
+    return fmt::format("              resources:\n                limits:\n                  {}: {}\n", what, count);
+  };
+  if (request.pod_gpus) return limit("nvidia.com/gpu", *request.pod_gpus);
+  return slice ? limit("google.com/tpu", slice->chips_of_a_host()) : "";
+}
+
 int64_t pods_of(const Request& request, const std::optional<TpuSlice>& slice) {
   if (!slice) return process_count(request, kJobset);
   if (request.where.empty()) return slice->hosts;
@@ -188,6 +204,7 @@ std::string text_of(const Request& request, const std::string& key) {
   }
   const auto volume = volume_of(request);
   const std::optional<TpuSlice> slice = slice_of(request);
+  const std::string devices = devices_of(request, slice);
   const int64_t pods = pods_of(request, slice);
   const std::string name = run_name(request), directory = !request.directory.empty() ? request.directory
                                                           : volume                   ? volume->path
@@ -216,10 +233,7 @@ std::string text_of(const Request& request, const std::string& key) {
   if (!key.empty()) text += fmt::format(kKeyVariable, name);
   if (!request.environment.empty()) text += fmt::format(kEnvironmentOfContainer, name);
   if (!directory.empty()) text += fmt::format("              workingDir: {}\n", yaml(directory));
-  if (slice) {
-    text += fmt::format("              resources:\n                limits:\n                  google.com/tpu: {}\n",
-                        slice->chips_of_a_host());
-  }
+  text += devices;
   if (volume) {
     text += fmt::format(
         "              volumeMounts:\n              - name: shared\n                mountPath: {}\n            volumes:\n      "

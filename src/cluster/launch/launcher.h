@@ -37,6 +37,7 @@ struct Request {
   std::string program;               // where the hosts have the program, for launchers that don't copy it; empty: as here
   std::string image, volume;         // of containers: what they run, and "CLAIM:PATH", the disk that they share
   std::string topology;              // of TPUs, as "v5e:16x16"
+  std::optional<int64_t> pod_gpus;   // of jobset: how many each pod asks for
   std::vector<std::string> options;  // for the program that starts the processes elsewhere, as they are
   std::optional<Elastic> elastic;    // how many hosts will do; absent: all
 };

@@ -323,6 +323,7 @@ TEST_F(Launch, ADryRunShowsWhoHasWhichGpus) {
                            const std::string& visible = "0,1") {
     std::vector<std::string> command = {"launch", place,   "--image",   "x",          "--dry-run",
                                         "--",     "train", "tiny.toml", "--platform", platform};
+    if (place == "jobset:2" && platform == "cuda") command.insert(command.begin() + 2, "--gpus-per-node=4");
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command, folder_.path(), {{"CUDA_VISIBLE_DEVICES", visible}});
   };
@@ -356,6 +357,7 @@ TEST_F(Launch, ADryRunShowsWhoHasWhichGpus) {
           << place;
     }
   }
+  EXPECT_THAT(dry_run("jobset:2", "cuda").out, HasSubstr("nvidia.com/gpu: 4\n"));
   EXPECT_TRUE(dry_run("slurm:2", "tpu").out.starts_with("#!/bin/bash\n#SBATCH ")) << "no note before it";
   // The hosts have the plugin for CUDA, which is nothing without NVIDIA's libraries.
   const Outcome hosts = dry_run("ssh:a,b", "cuda", {"--plugin", "/opt/xla_cuda_plugin.so"});
@@ -449,6 +451,15 @@ TEST_F(Launch, MistakesAreExplained) {
     EXPECT_THAT(error({"launch", place, "--elastic", "1..2", "--image", "x", "--dry-run", "--", "train", "tiny.toml"}, 2),
                 HasSubstr("starts all of its processes or none"))
         << place;
+  }
+}
+
+TEST_F(Launch, PodsAloneAskForGpus) {
+  for (const std::string place : {"local:2", "mpi:2", "slurm:2", "ssh:a,b"}) {
+    const Outcome outcome =
+        run_program({"launch", place, "--gpus-per-node", "8", "--dry-run", "--", "train", "tiny.toml"}, folder_.path());
+    EXPECT_EQ(outcome.exit, 2) << place;
+    EXPECT_THAT(outcome.err, HasSubstr("takes the GPUs that its hosts have")) << place;
   }
 }
 

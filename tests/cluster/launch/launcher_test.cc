@@ -200,6 +200,28 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("`--image` is missing"));
 }
 
+TEST(Launcher, PodsAskForTheirGpus) {
+  const std::vector<std::string> check = {"/usr/bin/python3", testing::source_path("tests/cluster/launch/check_jobset.py"),
+                                          testing::source_path("tests/references/jobset_schema.json")};
+  Request job = request("4");
+  job.image = "registry/tessera:1";
+  job.accelerator = "cuda";
+  EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("nothing says how many each has"));
+  job.pod_gpus = 8;
+  const std::string text = kJobset.plan(job).written;
+  EXPECT_EQ(run(check, text), 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("resources:\n                limits:\n                  nvidia.com/gpu: 8\n"),
+                          Not(HasSubstr("google.com")), Not(HasSubstr("nodeSelector"))));
+  job.accelerator.clear();  // train looks itself what there is
+  EXPECT_EQ(kJobset.plan(job).written, text);
+  job.accelerator = "tpu";
+  EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("the pods of TPUs have no GPUs"));
+  job.accelerator.clear();
+  job.where.clear();
+  job.topology = "v5e:16x16";
+  EXPECT_THAT(message_of([&] { kJobset.plan(job); }), HasSubstr("the pods of TPUs have no GPUs"));
+}
+
 TEST(Launcher, TheKeyOfAJobSetIsASecret) {
   Request job = request("4");
   job.image = "x";
