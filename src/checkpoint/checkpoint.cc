@@ -1,6 +1,8 @@
 #include "checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -20,12 +22,35 @@ void check_step(const std::string& path, int64_t step) {
   }
 }
 
-// The contents of all files, in the order of the list, once their checksums fit.
-std::vector<store::Bytes> map_checked(store::FileSystem& files, const std::string& path, const Commit& commit) {
-  std::vector<store::Bytes> contents;
-  for (const CommittedFile& file : commit.files) contents.push_back(files.map(store::join_path(path, file.name)));
+using Fetch = std::function<store::Bytes(const std::string& file)>;
+using Headers = std::map<size_t, SafetensorsFile>;  // by the place in the list
+
+// Of the files of which nothing but that is needed.
+Headers headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
+  const bool sliced = commit.version >= kPiecesVersion;
+  const std::vector<size_t> in_order = *state_files(commit);
+  std::vector<SafetensorsFile> all;
+  for (const size_t i : in_order)
+    all.push_back(SafetensorsFile::open_header(store::join_path(path, commit.files[i].name), files));
+  collect_arrays(all, sliced, path);  // so that each place is one in its array
+  Headers alone;
+  for (size_t k = 0; k < all.size(); ++k) {
+    const std::vector<NamedPlace> places = places_in(all[k], sliced);
+    const auto needed = [&](const NamedPlace& one) { return element_count(one.place.dims) > 0 && needs(one.array, one.place); };
+    if (std::ranges::none_of(places, needed)) alone.emplace(in_order[k], std::move(all[k]));
+  }
+  return alone;
+}
+
+// The contents of all files but those, in the order of the list, once their checksums fit.
+std::vector<store::Bytes> map_checked(const std::string& path, const Commit& commit, const Headers& alone, const Fetch& fetch) {
+  std::vector<store::Bytes> contents(commit.files.size());
+  for (size_t i = 0; i < contents.size(); ++i) {
+    if (!alone.contains(i)) contents[i] = fetch(store::join_path(path, commit.files[i].name));
+  }
   const auto count = static_cast<int64_t>(contents.size());
   parallel_for(count, thread_count(0, count), [&](int64_t i, int) {
+    if (alone.contains(static_cast<size_t>(i))) return;
     const CommittedFile& file = commit.files[static_cast<size_t>(i)];
     const store::Bytes& content = contents[static_cast<size_t>(i)];
     const std::string name = store::join_path(path, file.name);
@@ -65,6 +90,10 @@ void LoadedCheckpoint::check() const {
 }
 
 LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
+  return load_part(path, files, nullptr, [&](const std::string& file) { return files.map(file); });
+}
+
+LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, const NeedsPiece& needs, const Fetch& fetch) {
   if (const auto info = files.info(path); !info || !info->directory) {
     throw data_error(fmt::format("there is no checkpoint `{}`", path), {},
                      "name a directory like …/checkpoints/step_000001000");
@@ -75,14 +104,17 @@ LoadedCheckpoint load(const std::string& path, store::FileSystem& files) {
   loaded.path = path;
   loaded.step = commit.step;
   loaded.run = commit.run;
-  std::vector<store::Bytes> contents = map_checked(files, path, commit);
+  Headers alone = needs ? headers_alone(files, path, commit, needs) : Headers();
+  std::vector<store::Bytes> contents = map_checked(path, commit, alone, fetch);
   const auto file_path = [&](size_t i) { return store::join_path(path, commit.files[i].name); };
   for (size_t i = 0; i < contents.size(); ++i) {
     if (commit.files[i].name == kStateJsonFile) loaded.state_json = read_state_json(contents[i], file_path(i), commit);
   }
   const auto in_order = state_files(commit);
   for (const size_t i : *in_order) {
-    loaded.files.push_back(SafetensorsFile::parse(std::move(contents[i]), file_path(i)));
+    const auto header = alone.find(i);
+    loaded.files.push_back(header != alone.end() ? std::move(header->second)
+                                                 : SafetensorsFile::parse(std::move(contents[i]), file_path(i)));
   }
   loaded.arrays = collect_arrays(loaded.files, commit.version >= kPiecesVersion, path);
   loaded.check();

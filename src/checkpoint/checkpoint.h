@@ -4,11 +4,13 @@
 // checkpoint/manager.h.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/box.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/stored_array.h"
 #include "store/file.h"
@@ -37,6 +39,13 @@ struct LoadedCheckpoint {
 // Loads one checkpoint directory. Reads every byte once, several files on several threads. Throws a data error when it is
 // half-written or damaged in any byte: of several damaged files it names the first in the order of COMMIT.
 LoadedCheckpoint load(const std::string& path, store::FileSystem& files = store::local_files());
+
+// Whether a program needs a piece of an array.
+using NeedsPiece = std::function<bool(const std::string& array, const Placed& place)>;
+// The same of those files alone that have a piece which is needed; of the others only the headers are read, and their pieces have
+// no data. `fetch` gives the contents of a file.
+LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, const NeedsPiece& needs,
+                           const std::function<store::Bytes(const std::string& file)>& fetch);
 
 struct RejectedCheckpoint {
   std::string path;

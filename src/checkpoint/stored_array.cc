@@ -79,6 +79,7 @@ std::vector<Placed> places(const StoredArray& array) {
 void StoredArray::read(const Placed& box, std::byte* out) const {
   int64_t copied = 0;
   for (const StoredPiece& piece : pieces) {
+    if (piece.data.empty()) continue;
     copied += copy_common(piece.place, piece.data.data(), box, out, element_bytes(type.dtype));
   }
   TESSERA_CHECK(copied == element_count(box.dims), "{} at {} of `{}`, {}", to_string(box.dims), to_string(box.offset), name,
@@ -128,6 +129,16 @@ StoredArrays collect_arrays(const std::vector<SafetensorsFile>& files, bool slic
   }
   if (const auto error = finish_pieces(arrays)) throw damaged(path, error->what, error->name);
   return arrays;
+}
+
+std::vector<NamedPlace> places_in(const SafetensorsFile& file, bool sliced) {
+  EntryReader reader(file, sliced);
+  std::vector<NamedPlace> places;
+  for (const TensorView& tensor : file.tensors()) {
+    Entry entry = reader.read(tensor);
+    places.push_back({std::move(entry.array), std::move(entry.place)});
+  }
+  return places;
 }
 
 store::Bytes whole_bytes(const StoredArray& array) {

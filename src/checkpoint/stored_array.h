@@ -28,7 +28,8 @@ struct StoredArray {
   TensorType type;  // of the whole array
   std::vector<StoredPiece> pieces;
 
-  // Copies a box that lies inside the array to `out`, row-major and dense.
+  // Copies a box that lies inside the array to `out`, row-major and dense. What lies in a piece without data, of a file of which
+  // only the header was read, is our own bug.
   void read(const Placed& box, std::byte* out) const;
   // The whole array without copying, where one piece is all of it.
   std::optional<TensorView> whole() const;
@@ -51,6 +52,13 @@ std::optional<ArrayError> finish_pieces(StoredArrays& arrays);
 // its name. With it, entries "<name>@<offsets>" are slices of the array that the file's metadata gives the shape of. Throws a
 // data error that names the file or, for an array that is not whole, `path`. The arrays borrow the files' memory.
 StoredArrays collect_arrays(const std::vector<SafetensorsFile>& files, bool sliced, const std::string& path);
+
+// The pieces of one of the files, with the names of their arrays; as collect_arrays() reads them.
+struct NamedPlace {
+  std::string array;
+  Placed place;
+};
+std::vector<NamedPlace> places_in(const SafetensorsFile& file, bool sliced);
 
 // Whole arrays of those whose names begin with `prefix`, in the order of their names, under what follows it.
 struct WholeArrays {

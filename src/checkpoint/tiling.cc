@@ -19,13 +19,6 @@ bool inside(const Dims& whole, const Placed& piece) {
   return true;
 }
 
-bool overlap(const Placed& a, const Placed& b) {
-  for (size_t d = 0; d < a.dims.size(); ++d) {
-    if (a.offset[d] >= b.offset[d] + b.dims[d] || b.offset[d] >= a.offset[d] + a.dims[d]) return false;
-  }
-  return true;
-}
-
 // The dimension along which the pieces begin at the most places: neighbours in it are few.
 size_t sweep_dimension(size_t rank, const std::vector<const Placed*>& pieces) {
   size_t best = 0, most = 0;
@@ -54,6 +47,13 @@ std::optional<std::string> overlap_error(size_t rank, std::vector<const Placed*>
 }
 
 }  // namespace
+
+bool overlap(const Placed& a, const Placed& b) {
+  for (size_t d = 0; d < a.dims.size(); ++d) {
+    if (a.offset[d] >= b.offset[d] + b.dims[d] || b.offset[d] >= a.offset[d] + a.dims[d]) return false;
+  }
+  return true;
+}
 
 std::optional<std::string> tiling_error(const Dims& whole, std::span<const Placed> pieces) {
   if (pieces.size() > kMaxPieces) return fmt::format("it has {} pieces, more than {}", pieces.size(), kMaxPieces);

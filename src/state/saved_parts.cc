@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "checkpoint/tiling.h"
 
 namespace tessera::state {
 namespace {
@@ -47,6 +48,29 @@ bool whole_in_each(const StateLayout& layout, int64_t processes) {
     }
   }
   return true;
+}
+
+HeldParts::HeldParts(const StateLayout& layout, int64_t process, int64_t processes) {
+  const int64_t each = layout.devices() / processes;
+  for (size_t i = 0; i < layout.entries.size(); ++i) {
+    const StateEntry& entry = layout.entries[i];
+    for (int64_t device = process * each; device < (process + 1) * each; ++device) {
+      const Placed box = shard_box(layout, i, device);
+      if (!entry.stacked()) {
+        boxes_[entry.name].push_back(box);
+        continue;
+      }
+      const Placed block{Dims(box.dims.begin() + 1, box.dims.end()), Dims(box.offset.begin() + 1, box.offset.end())};
+      for (int64_t part = 0; part < box.dims[0]; ++part) boxes_[entry.part_name(box.offset[0] + part)].push_back(block);
+    }
+  }
+}
+
+bool HeldParts::has(const std::string& array, const Placed& box) const {
+  const auto found = boxes_.find(array);
+  if (found == boxes_.end()) return false;
+  return std::ranges::any_of(
+      found->second, [&](const Placed& own) { return own.dims.size() == box.dims.size() && checkpoint::overlap(own, box); });
 }
 
 std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes) {

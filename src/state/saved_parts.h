@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/box.h"
@@ -26,6 +28,18 @@ SavedPart whole_entry(const StateLayout& layout, size_t entry);
 // Whether the devices of each of `processes`, to which equal runs of the mesh's devices belong, have the whole state, and each
 // process its parts in the same order: what one reads part by part can be told to all.
 bool whole_in_each(const StateLayout& layout, int64_t processes);
+
+// What the devices of one of `processes`, to which equal runs of the mesh's devices belong, hold: boxes of the arrays of a
+// checkpoint, by name.
+class HeldParts {
+ public:
+  HeldParts(const StateLayout& layout, int64_t process, int64_t processes);
+  // Whether a device holds anything of that box of the array.
+  bool has(const std::string& array, const Placed& box) const;
+
+ private:
+  std::map<std::string, std::vector<Placed>> boxes_;
+};
 
 // For each of `processes`, to which equal runs of the mesh's devices belong, what it saves, by entry: together everything once.
 // An array is saved whole where one process holds all its parts, else part by part. Where several processes hold a part, the

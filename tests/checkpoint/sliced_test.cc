@@ -44,6 +44,48 @@ std::string message_of(const std::function<void()>& action) {
 
 // ---- what was written comes back ----
 
+// Of files without a piece that is needed the header is read, and nothing else.
+TEST(Sliced, APartIsReadFromTheFilesThatHaveIt) {
+  const TempDir directory;
+  const std::string path = write_checkpoint(store::local_files(), directory.path(), make_sliced_snapshot(1000));
+  const LoadedCheckpoint whole = load(path);
+  std::vector<std::string> fetched;
+  const auto fetch = [&](const std::string& file) {
+    fetched.push_back(store::last_part(file));
+    return store::local_files().map(file);
+  };
+  const StoredArray& array = whole.arrays.at("params/w");
+  const Placed wanted = array.pieces[0].place;
+  const NeedsPiece needs = [&](const std::string& name, const Placed& place) {
+    return name == "params/w" && place.offset == wanted.offset;
+  };
+  const LoadedCheckpoint part = load_part(path, store::local_files(), needs, fetch);
+  EXPECT_EQ(fetched.size(), 2u) << "its file and state.json";
+  EXPECT_EQ(part.state_json, whole.state_json);
+  ASSERT_EQ(part.arrays.size(), whole.arrays.size());
+  for (const auto& [name, one] : whole.arrays) EXPECT_EQ(part.arrays.at(name).type, one.type);
+  std::vector<std::byte> expected(array.pieces[0].data.size()), read(expected.size());
+  array.read(wanted, expected.data());
+  part.arrays.at("params/w").read(wanted, read.data());
+  EXPECT_TRUE(read == expected);
+
+  // What is needed is checked, and what is not is not.
+  for (const std::string& name :
+       {std::string("state-00001-of-00005.safetensors"), std::string("state-00005-of-00005.safetensors")}) {
+    const std::string file = store::join_path(path, name), bytes = slurp(file);
+    std::string damaged = bytes;
+    damaged.back() ^= 1;
+    spill(file, damaged);
+    const bool is_needed = std::ranges::find(fetched, name) != fetched.end();
+    if (is_needed) {
+      EXPECT_THROW(load_part(path, store::local_files(), needs, fetch), Error) << name;
+    } else {
+      EXPECT_EQ(load_part(path, store::local_files(), needs, fetch).step, 1000) << name;
+    }
+    spill(file, bytes);
+  }
+}
+
 TEST(Sliced, RoundTripOfManyGroups) {
   const TempDir directory;
   const Snapshot snapshot = make_sliced_snapshot(1000);

@@ -47,6 +47,32 @@ TEST(SavedParts, ProcessesHaveAllOfTheStateWhereTheMeshCopiesItForEach) {
   EXPECT_FALSE(state::whole_in_each(layout_on("replica=3, fsdp=2", 6), 2)) << "the second has them the other way round";
 }
 
+TEST(SavedParts, AProcessHoldsWhatItsDevicesHold) {
+  for (const char* mesh : {"fsdp=8", "replica=8", "replica=2, fsdp=4", "fsdp=4, tensor=2"}) {
+    const state::StateLayout layout = layout_on(mesh, 8);
+    for (const int64_t process : {0, 1}) {
+      const state::HeldParts held(layout, process, 2);
+      for (size_t i = 0; i < layout.entries.size(); ++i) {
+        const state::StateEntry& entry = layout.entries[i];
+        std::set<Dims> own;
+        for (int64_t device = 4 * process; device < 4 * (process + 1); ++device)
+          own.insert(state::shard_box(layout, i, device).offset);
+        for (int64_t device = 0; device < 8; ++device) {
+          const Placed box = state::shard_box(layout, i, device);
+          Placed block = box;
+          if (entry.stacked())
+            block = {Dims(box.dims.begin() + 1, box.dims.end()), Dims(box.offset.begin() + 1, box.offset.end())};
+          const std::string name = entry.stacked() ? entry.part_name(box.offset[0]) : entry.name;
+          EXPECT_EQ(held.has(name, block), own.contains(box.offset)) << mesh << " " << name << " on device " << device;
+        }
+        const Dims& whole = entry.part_type().dims;
+        EXPECT_TRUE(entry.stacked() || held.has(entry.name, {whole, Dims(whole.size(), 0)})) << mesh << " " << entry.name;
+      }
+      EXPECT_FALSE(held.has("params/absent", {{1}, {0}}));
+    }
+  }
+}
+
 TEST(SavedParts, EverythingOnceFromDevicesOfItsOwn) {
   for (const char* mesh : {"fsdp=8", "replica=8", "replica=2, fsdp=4", "replica=4, fsdp=2", "fsdp=4, tensor=2"}) {
     const state::StateLayout layout = layout_on(mesh, 8);

@@ -109,7 +109,7 @@ void fetch_file(const std::string& url, const std::string& name, const std::stri
   files.rename(part, path);
 }
 
-checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step) {
+checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step, const checkpoint::NeedsPiece& needs) {
   // Of this call alone: processes of several hosts may have one cache.
   const std::string directory = fmt::format("{}-{}", copy_directory(url, "fetched"), store::random_hex(8));
   const auto remove_copy = [&] {
@@ -120,8 +120,14 @@ checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t ste
     }
   };
   try {
-    fetch_checkpoint(url, step, directory);
-    checkpoint::LoadedCheckpoint loaded = checkpoint::load(store::join_path(directory, checkpoint::step_directory(step)));
+    store::local_files().make_directories(directory);
+    const std::string path = store::join_path(url, checkpoint_name(step));
+    checkpoint::LoadedCheckpoint loaded =
+        checkpoint::load_part(path, store::files_at(path), needs, [&](const std::string& object) {
+          const std::string file = store::join_path(directory, store::last_part(object));
+          store::download_file(object, file);
+          return store::local_files().map(file);
+        });
     remove_copy();
     return loaded;
   } catch (...) {

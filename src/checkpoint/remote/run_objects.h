@@ -37,9 +37,9 @@ std::string checkpoint_name(int64_t step);
 // all. Nothing where the same checkpoint is there. Throws a data Error where it is damaged.
 void fetch_checkpoint(const std::string& url, int64_t step, const std::string& checkpoints);
 
-// A checkpoint of the bucket, which takes room in the cache directory as long as it is held: what is on the disk has no name
-// any more. Throws as fetch_checkpoint().
-checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step);
+// What is needed of a checkpoint of the bucket (checkpoint::load_part). It takes room in the cache directory as long as it is
+// held: what is on the disk has no name any more. Throws a data Error where it is damaged.
+checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step, const checkpoint::NeedsPiece& needs);
 
 // An object as a file of a local directory, replacing what is there; it is there whole or as it was.
 void fetch_file(const std::string& url, const std::string& name, const std::string& directory);

@@ -18,6 +18,7 @@
 #include "recipe/run_identity.h"
 #include "state/model_source.h"
 #include "state/run_steps.h"
+#include "state/saved_parts.h"
 #include "train/loop/compiling.h"
 
 namespace tessera::train {
@@ -85,10 +86,14 @@ void StartingPoint::open_leaders_checkpoint(bool own) {
   state::check_arrays(run_.layout, checkpoint_->arrays, path);
 }
 
-// Each has all of it on its disk for a while. What follows waits a few minutes for the others, and so comes after all have it.
+// Each fetches the files that have something for its devices. What follows waits a few minutes for the others, and so comes after
+// all have theirs.
 void StartingPoint::fetch_leaders_checkpoint(const std::string& path) {
   if (!run_.processes.leads()) {
-    checkpoint_ = remote::load_checkpoint(run_.bucket, checkpoint::parse_directory_name(store::last_part(path))->step);
+    const state::HeldParts held(run_.layout, run_.processes.index(), run_.processes.count());
+    const int64_t step = checkpoint::parse_directory_name(store::last_part(path))->step;
+    checkpoint_ = remote::load_checkpoint(run_.bucket, step,
+                                          [&](const std::string& array, const Placed& box) { return held.has(array, box); });
     state::check_arrays(run_.layout, checkpoint_->arrays, path);
   }
   run_.processes.members()->barrier("checkpoint", kFetchPatience);
