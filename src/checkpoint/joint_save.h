@@ -44,6 +44,9 @@ struct Writers {
   std::shared_ptr<const std::atomic<bool>> alone = nullptr;
   // How several talk where the directory is in a bucket. Null: it is on a disk that all see.
   std::shared_ptr<SaveWords> words = nullptr;
+  // Of the first in a bucket: throws where the run there is another program's by now. Asked before anything is removed. Null: no
+  // other program writes there.
+  std::function<void()> expect_own = nullptr;
 
   bool leads() const { return index == 0; }
   bool several() const { return count > 1; }

@@ -247,6 +247,7 @@ void CheckpointManager::save() {
   if (!writers_.leads()) return;
   if (save_->after_commit) save_->after_commit();
   try {
+    if (writers_.expect_own) writers_.expect_own();
     apply_keep_rules(files_, directory_, rules_, step, save_->run, save_->best);
   } catch (const Error& error) {
     fail(error.what(), /*committed=*/true);

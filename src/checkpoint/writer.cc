@@ -161,7 +161,11 @@ void CheckpointWriter::take_name() {
   }
 }
 
-void CheckpointWriter::remove_temporary() { remove_checkpoint(files_, directory_, store::last_part(temporary_)); }
+// A process that was taken for dead, and goes on, must not remove what the next start of the run has committed meanwhile.
+void CheckpointWriter::remove_temporary() {
+  if (writers_.expect_own) writers_.expect_own();
+  remove_checkpoint(files_, directory_, store::last_part(temporary_));
+}
 
 void CheckpointWriter::write_state_json(const std::string& state_json) {
   nlohmann::ordered_json json;

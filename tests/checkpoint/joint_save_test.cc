@@ -74,21 +74,25 @@ class KeptWords final : public SaveWords {
   std::map<std::string, std::string> texts_;
 };
 
-Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10),
-                   std::shared_ptr<SaveWords> words = nullptr) {
+Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr,
+                   std::function<void()> expect_own = nullptr) {
   return {.index = index,
           .count = kWriters,
           .first_pid = getpid(),
           .patience = patience,
           .alone = nullptr,
-          .words = std::move(words)};
+          .words = std::move(words),
+          .expect_own = std::move(expect_own)};
 }
 
 // One process: its files, which a test can fail, and its manager.
 struct Process {
   Process(const std::string& directory, int64_t number, const KeepRules& rules = {2, 0},
-          milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr)
-      : index(number), manager(directory, rules, files, kMaxBytesInFlight, writers_of(number, patience, std::move(words))) {}
+          milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr,
+          std::function<void()> expect_own = nullptr)
+      : index(number),
+        manager(directory, rules, files, kMaxBytesInFlight,
+                writers_of(number, patience, std::move(words), std::move(expect_own))) {}
 
   int64_t index;
   FaultyFiles files{store::local_files()};
@@ -294,6 +298,30 @@ TEST(JointSave, ASaveThatDoesNotBeginLeavesTheCheckpointOfTheStep) {
     EXPECT_THROW((*p)->manager.save_async(std::move(part)), Error);
   }
   for (const auto& process : processes) process->manager.wait();
+  expect_snapshot(load(directory / step_directory(10)), everything(10));
+}
+
+// A first process that was taken for dead goes on while the next start of the run has the directory.
+TEST(JointSave, WhatIsAnotherOnesByNowStays) {
+  const TempDir directory;
+  std::atomic<bool> lost = false;
+  const auto words = std::make_shared<KeptWords>();
+  const auto expect_own = [&] {
+    if (lost) throw data_error("the run is another one's now");
+  };
+  Processes processes;
+  for (int64_t i = 0; i < kWriters; ++i) {
+    processes.push_back(std::make_unique<Process>(directory.path(), i, KeepRules{2, 0}, std::chrono::minutes(10), words,
+                                                  i == 0 ? std::function<void()>(expect_own) : nullptr));
+  }
+  save(processes, 10);
+  lost = true;
+  save(processes, 10);
+  for (const auto& process : processes) {
+    const auto failure = process->manager.poll_failure();
+    ASSERT_TRUE(failure) << process->index;
+    EXPECT_THAT(failure->message, HasSubstr("another one's now"));
+  }
   expect_snapshot(load(directory / step_directory(10)), everything(10));
 }
 

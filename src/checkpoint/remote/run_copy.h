@@ -46,6 +46,8 @@ class RunCopy {
   // From now on the processes of the run write its checkpoints into the bucket themselves (checkpoint/joint_save.h). Copies
   // what is missing there, and removes the checkpoints here, which newer ones there replace. Throws a data Error.
   void leave_checkpoints();
+  // Throws a data Error where the run in the bucket is another one's by now.
+  void expect_held() const { claim_.expect_held(); }
   // Before the COMMIT of such a checkpoint: copies the run's other files. Throws a data Error, also where the run is another
   // one's by now.
   void copy_before_commit();

@@ -88,6 +88,7 @@ void Saver::open(const state::DeviceArrays& state) {
   } else {
     writers_.words = std::make_shared<WordsOfMembers>(run_.processes.members());
     writers_.patience = kPatienceWithBucket;
+    if (run_.copy) writers_.expect_own = [copy = run_.copy] { copy->expect_held(); };
   }
   const std::string directory = checkpoints_directory();
   checkpoints_.emplace(directory, rules(), store::files_at(directory), checkpoint::kMaxBytesInFlight, writers_);
