@@ -11,8 +11,6 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
-#include "checkpoint/remote/copy_directory.h"
-#include "store/encoding/digest.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
 
@@ -110,30 +108,8 @@ void fetch_file(const std::string& url, const std::string& name, const std::stri
 }
 
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step, const checkpoint::NeedsPiece& needs) {
-  // Of this call alone: processes of several hosts may have one cache.
-  const std::string directory = fmt::format("{}-{}", copy_directory(url, "fetched"), store::random_hex(8));
-  const auto remove_copy = [&] {
-    try {
-      store::remove_tree(store::local_files(), directory);
-    } catch (const Error&) {
-      // NFS keeps the names of what is mapped.
-    }
-  };
-  try {
-    store::local_files().make_directories(directory);
-    const std::string path = store::join_path(url, checkpoint_name(step));
-    checkpoint::LoadedCheckpoint loaded =
-        checkpoint::load_part(path, store::files_at(path), needs, [&](const std::string& object) {
-          const std::string file = store::join_path(directory, store::last_part(object));
-          store::download_file(object, file);
-          return store::local_files().map(file);
-        });
-    remove_copy();
-    return loaded;
-  } catch (...) {
-    remove_copy();
-    throw;
-  }
+  const std::string path = store::join_path(url, checkpoint_name(step));
+  return checkpoint::load_part(path, store::files_at(path), needs, store::map_copy);
 }
 
 void remove_checkpoint_objects(const std::string& url, int64_t step) {

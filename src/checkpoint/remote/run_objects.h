@@ -37,8 +37,8 @@ std::string checkpoint_name(int64_t step);
 // all. Nothing where the same checkpoint is there. Throws a data Error where it is damaged.
 void fetch_checkpoint(const std::string& url, int64_t step, const std::string& checkpoints);
 
-// What is needed of a checkpoint of the bucket (checkpoint::load_part). It takes room in the cache directory as long as it is
-// held: what is on the disk has no name any more. Throws a data Error where it is damaged.
+// What is needed of a checkpoint of the bucket (checkpoint::load_part), as store::map_copy() has it. Throws a data Error where it
+// is damaged.
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& url, int64_t step, const checkpoint::NeedsPiece& needs);
 
 // An object as a file of a local directory, replacing what is there; it is there whole or as it was.

@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/printable.h"
 #include "base/system/environment.h"
+#include "base/system/process.h"
 #include "store/encoding/crc32c.h"
 #include "store/local/cache_directory.h"
 #include "store/local/leftovers.h"
@@ -190,48 +191,70 @@ FileInfo describe(std::string name, const ObjectInfo& info) {
 // What the server has now is what `from` is.
 void write_checked(const ReadableFile& from, const std::string& url);
 
-// A directory of this machine for what is on its way to a bucket: in the cache, else where temporary files are.
+// What files in the directory below begin with. Several machines may have one cache directory, and the numbers of their processes
+// tell nothing here.
+std::string spool_prefix() {
+  std::string host = host_name();
+  std::ranges::replace(host, '/', '-');
+  return host + "-";
+}
+
+bool is_spooled_here(std::string_view file) {
+  const std::string prefix = spool_prefix();
+  return file.starts_with(prefix) && file.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
+}
+
+// A directory for what is on its way from or to a bucket: in the cache, else where temporary files are.
 std::string spool_directory() {
   const std::string cache = cache_directory();
   const PrivateDirectory directory = PrivateDirectory::make(
       cache.empty() ? fmt::format("{}/tessera-spool-{}", environment_variable("TMPDIR", "/tmp"), getuid())
                     : join_path(cache, "spool"));
   static const bool swept = [&] {
-    remove_leftovers(*local_files().open_directory(directory.path()), [](std::string_view) { return true; });
+    remove_leftovers(*local_files().open_directory(directory.path()), is_spooled_here);
     return true;
   }();
   (void)swept;
   return directory.path();
 }
 
+// The name of a new file there, which is removed with this object.
+class SpoolName {
+ public:
+  SpoolName() : path_(next_path()) {}
+  ~SpoolName() { ::unlink(path_.c_str()); }
+  SpoolName(const SpoolName&) = delete;
+  SpoolName& operator=(const SpoolName&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  static std::string next_path() {
+    static std::atomic<int64_t> number = 0;
+    return join_path(spool_directory(), fmt::format("{}{}.tmp-{}", spool_prefix(), ++number, getpid()));
+  }
+
+  const std::string path_;
+};
+
 // An object that is written: a file here until it is closed, then there.
 class SpooledObject final : public WritableFile {
  public:
-  explicit SpooledObject(std::string url) : url_(std::move(url)), path_(next_path()), file_(local_files().create(path_)) {}
-  ~SpooledObject() override {
-    file_.reset();
-    ::unlink(path_.c_str());
-  }
-  SpooledObject(const SpooledObject&) = delete;
-  SpooledObject& operator=(const SpooledObject&) = delete;
+  explicit SpooledObject(std::string url) : url_(std::move(url)), file_(local_files().create(name_.path())) {}
 
   void write(std::span<const std::byte> bytes) override { file_->write(bytes); }
   void flush() override { file_->flush(); }
   void sync() override { file_->flush(); }
   void close() override {
     file_->close();
-    write_checked(*local_files().open(path_), url_);
+    write_checked(*local_files().open(name_.path()), url_);
   }
   FileInfo info() const override { return file_->info(); }
 
  private:
-  static std::string next_path() {
-    static std::atomic<int64_t> number = 0;
-    return join_path(spool_directory(), fmt::format("{}.tmp-{}", ++number, getpid()));
-  }
-
-  const std::string url_, path_;
-  std::unique_ptr<WritableFile> file_;
+  const std::string url_;
+  const SpoolName name_;
+  const std::unique_ptr<WritableFile> file_;
 };
 
 class RemoteFiles final : public FileSystem {
@@ -394,6 +417,12 @@ uint32_t download_file(const std::string& url, const std::string& path) {
   file->sync();
   file->close();
   return crc;
+}
+
+Bytes map_copy(const std::string& url) {
+  const SpoolName name;
+  download_file(url, name.path());
+  return local_files().map(name.path());
 }
 
 void remove_object(const std::string& url) {

@@ -55,6 +55,9 @@ void write_object(const std::string& url, std::string_view text);
 std::optional<std::string> read_object(const std::string& url);
 // An object as a new local file, synced; `url` is read past the cache. Gives the CRC-32C of its bytes.
 uint32_t download_file(const std::string& url, const std::string& path);
+// The whole object as it is now, mapped from a file in the cache directory that has no name: it takes room there as long as the
+// bytes are held, and a process that is killed leaves nothing.
+Bytes map_copy(const std::string& url);
 // Whether or not it is there. A folder goes with all that is in it.
 void remove_object(const std::string& url);
 

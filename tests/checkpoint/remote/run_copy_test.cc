@@ -89,6 +89,7 @@ TEST_F(RunCopyTest, CheckpointsMayBeLeftToOthers) {
   EXPECT_FALSE(files_.info(store::join_path(checkpoints, "step_000000001")));
   const auto all = [](const std::string&, const auto&) { return true; };
   testing::expect_snapshot(load_checkpoint(url_, 1, all), testing::make_snapshot(1));
+  EXPECT_TRUE(files_.list(store::join_path(directory_ / "cache", "spool")).empty()) << "what is mapped has no name";
 
   write(copy, "metrics.jsonl", "1\n");
   copy.copy_before_commit();
