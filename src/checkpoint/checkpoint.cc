@@ -29,9 +29,9 @@ using Headers = std::map<size_t, SafetensorsFile>;  // by the place in the list
 Headers headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
   const bool sliced = commit.version >= kPiecesVersion;
   const std::vector<size_t> in_order = *state_files(commit);
-  std::vector<SafetensorsFile> all;
-  for (const size_t i : in_order)
-    all.push_back(SafetensorsFile::open_header(store::join_path(path, commit.files[i].name), files));
+  std::vector<std::string> paths;
+  for (const size_t i : in_order) paths.push_back(store::join_path(path, commit.files[i].name));
+  std::vector<SafetensorsFile> all = open_headers(paths, files);
   collect_arrays(all, sliced, path);  // so that each place is one in its array
   Headers alone;
   for (size_t k = 0; k < all.size(); ++k) {

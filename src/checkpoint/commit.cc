@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <map>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "base/text/json.h"
 #include "checkpoint/checkpoint.h"
 #include "store/encoding/crc32c.h"
+#include "store/url.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -189,6 +191,21 @@ Commit parse_commit(std::string_view text, const std::string& path) {
   return commit;
 }
 
+namespace {
+
+// Gives what is known of a file of the directory. A server lists them all in one answer, and each question costs there.
+std::function<std::optional<store::FileInfo>(const std::string& name)> file_infos(store::FileSystem& files,
+                                                                                  const std::string& directory) {
+  if (!store::is_bucket(directory))
+    return [&files, directory](const std::string& name) { return files.info(store::join_path(directory, name)); };
+  return [listed = files.list(directory)](const std::string& name) {
+    const auto found = std::ranges::lower_bound(listed, name, {}, &store::FileInfo::name);
+    return found == listed.end() || found->name != name ? std::nullopt : std::optional(*found);
+  };
+}
+
+}  // namespace
+
 Commit read_commit(store::FileSystem& files, const std::string& directory) {
   const std::string path = store::join_path(directory, kCommitFile);
   const auto info = files.info(path);
@@ -197,9 +214,10 @@ Commit read_commit(store::FileSystem& files, const std::string& directory) {
                      kDamagedHelp);
   if (info->size > kMaxCommitBytes) throw damaged_file(path, fmt::format("it has {} bytes", info->size));
   Commit commit = parse_commit(store::read_text(files, path), path);
+  const auto info_of = file_infos(files, directory);
   for (const CommittedFile& file : commit.files) {
     const std::string file_path = store::join_path(directory, file.name);
-    const auto found = files.info(file_path);
+    const auto found = info_of(file.name);
     if (!found) throw data_error(fmt::format("`{}` is missing", file_path), {}, kDamagedHelp);
     if (found->size != file.size) {
       throw damaged_file(file_path, fmt::format("it has {} bytes, {} were written", found->size, file.size));

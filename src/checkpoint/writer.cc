@@ -125,16 +125,18 @@ void CheckpointWriter::check_whole() {
 void CheckpointWriter::gather() {
   commit_ = joint_->await_parts();
   TESSERA_CHECK(commit_.step == parse_directory_name(path_.substr(path_.rfind('/') + 1))->step, "step {}", commit_.step);
-  std::vector<SafetensorsFile> written;
+  TESSERA_CHECK(commit_.files.size() == numbers_.all, "{} of {} files", commit_.files.size(), numbers_.all);
+  std::vector<std::string> paths;
   for (size_t i = 0; i < commit_.files.size(); ++i) {
-    const CommittedFile& file = commit_.files[i];
-    TESSERA_CHECK(file.name == state_file_name(i, numbers_.all), "file {} is `{}`", i, file.name);
-    const std::string path = store::join_path(temporary_, file.name);
-    written.push_back(SafetensorsFile::open_header(path, files_));
-    const int64_t size = written.back().size();
-    if (size != file.size) throw damaged_file(path, fmt::format("it has {} bytes, {} were written", size, file.size));
+    const std::string& name = commit_.files[i].name;
+    TESSERA_CHECK(name == state_file_name(i, numbers_.all), "file {} is `{}`", i, name);
+    paths.push_back(store::join_path(temporary_, name));
   }
-  TESSERA_CHECK(written.size() == numbers_.all, "{} of {} files", written.size(), numbers_.all);
+  const std::vector<SafetensorsFile> written = open_headers(paths, files_);
+  for (size_t i = 0; i < written.size(); ++i) {
+    const int64_t size = written[i].size(), meant = commit_.files[i].size;
+    if (size != meant) throw damaged_file(paths[i], fmt::format("it has {} bytes, {} were written", size, meant));
+  }
   collect_arrays(written, /*sliced=*/true, temporary_);
 }
 

@@ -8,9 +8,11 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text/text.h"
 #include "checkpoint/formats/safetensors_header.h"
 #include "store/encoding/crc32c.h"
+#include "store/url.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -202,6 +204,17 @@ SafetensorsFile SafetensorsFile::parse_text(std::string_view text, uint64_t data
     file.tensors_.push_back({std::move(entry.name), std::move(entry.type), own});
   }
   return file;
+}
+
+std::vector<SafetensorsFile> open_headers(const std::vector<std::string>& paths, store::FileSystem& files) {
+  std::vector<SafetensorsFile> headers(paths.size());
+  const auto count = static_cast<int64_t>(paths.size());
+  const bool waits = !paths.empty() && store::is_bucket(paths[0]);
+  parallel_for(count, waits ? thread_count(0, count) : 1, [&](int64_t i, int) {
+    const auto at = static_cast<size_t>(i);
+    headers[at] = SafetensorsFile::open_header(paths[at], files);
+  });
+  return headers;
 }
 
 const TensorView* SafetensorsFile::find(std::string_view name) const {

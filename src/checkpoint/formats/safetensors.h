@@ -89,6 +89,9 @@ class SafetensorsFile {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
+// open_header() of each: of objects in a bucket on several threads, which wait for its answers.
+std::vector<SafetensorsFile> open_headers(const std::vector<std::string>& paths, store::FileSystem& files);
+
 // A header longer than this is refused, as the format's own library does.
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
 // More dimensions than any array here has.
