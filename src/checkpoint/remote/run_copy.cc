@@ -80,7 +80,7 @@ std::vector<int64_t> RunCopy::local_steps() const {
   store::FileSystem& files = store::local_files();
   const std::string checkpoints = store::join_path(local_, "checkpoints");
   std::vector<int64_t> steps;
-  if (!files.info(checkpoints)) return steps;
+  if (checkpoints_are_left_ || !files.info(checkpoints)) return steps;
   for (const store::FileInfo& entry : files.list(checkpoints)) {
     const auto name = checkpoint::parse_directory_name(entry.name);
     if (!name || name->writer) continue;
@@ -204,13 +204,19 @@ bool RunCopy::finish() {
 
 void RunCopy::leave_checkpoints() {
   const std::lock_guard copying_now(copying_now_);
+  passed_.clear();  // the run's own rules decide about them
   copy_all();
-  checkpoints_are_left_ = true;
-  copied_.clear();
-  passed_.clear();
   store::FileSystem& files = store::local_files();
   const std::string checkpoints = store::join_path(local_, "checkpoints");
-  for (const int64_t step : local_steps()) checkpoint::remove_checkpoint(files, checkpoints, checkpoint::step_directory(step));
+  for (const int64_t step : local_steps()) {
+    try {
+      checkpoint::remove_checkpoint(files, checkpoints, checkpoint::step_directory(step));
+    } catch (const store::IoError&) {
+      // NFS keeps the files that are mapped. Without COMMIT it is no checkpoint, and the next start replaces it.
+    }
+  }
+  checkpoints_are_left_ = true;
+  copied_.clear();
 }
 
 // The mark that there are checkpoints comes with the second of them.
@@ -239,11 +245,15 @@ void RunCopy::copy_all() {
 void RunCopy::copy_files(bool marks) {
   namespace fs = std::filesystem;
   if (!marks) copy_file(kRecipeFile);
-  for (auto entry = fs::recursive_directory_iterator(local_); entry != fs::recursive_directory_iterator(); ++entry) {
-    const std::string name = entry->path().lexically_relative(local_).string();
-    if (entry->is_directory() && name == "checkpoints") entry.disable_recursion_pending();
-    const std::string last = entry->path().filename().string();
-    if (is_copied(last) && is_mark(last) == marks) copy_file(name);
+  try {
+    for (auto entry = fs::recursive_directory_iterator(local_); entry != fs::recursive_directory_iterator(); ++entry) {
+      const std::string name = entry->path().lexically_relative(local_).string();
+      if (entry->is_directory() && name == "checkpoints") entry.disable_recursion_pending();
+      const std::string last = entry->path().filename().string();
+      if (is_copied(last) && is_mark(last) == marks) copy_file(name);
+    }
+  } catch (const fs::filesystem_error& error) {  // as a save expects it
+    throw data_error(fmt::format("cannot look through `{}`: {}", local_, error.code().message()));
   }
 }
 
