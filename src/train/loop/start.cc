@@ -24,7 +24,8 @@
 namespace tessera::train {
 namespace {
 
-// How long the processes wait until each has fetched a checkpoint from a bucket. That one of them is gone shows before.
+// How long the processes wait until the leader has copied a checkpoint to a bucket, and until each has fetched it from there. That
+// one of them is gone shows before.
 constexpr std::chrono::hours kFetchPatience{2};
 
 std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint(Workdir& workdir) {
@@ -56,7 +57,10 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
   if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
-  if (run_.saves_jointly && run_.copy) run_.copy->leave_checkpoints();  // that they are there for the others; mapped ones stay
+  if (!run_.bucket.empty()) {
+    if (run_.copy) run_.copy->leave_checkpoints();  // that they are there for the others; mapped ones stay
+    run_.processes.members()->barrier("checkpoints", kFetchPatience);
+  }
   if (run_.saves_jointly) open_leaders_checkpoint(!whose.empty());
   const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
   if (state.empty()) {
