@@ -52,8 +52,10 @@ TrainResult result_of(const Run& run, Exit exit, NamedScores scores = {}) {
   result.classifier = run.recipe.model->classifier() != nullptr;
   result.evaluators = !run.recipe.evals.empty();
   result.workdir = run.home;
-  if (run.has_checkpoint(progress.step)) result.checkpoint = run.checkpoint_path(progress.step);
-  if (const auto& best = progress.best_checkpoint; best && best->step != progress.step && run.has_checkpoint(best->step)) {
+  const bool tells = run.bucket.empty() || run.processes.leads();  // of the others nobody asks, and each look costs
+  if (tells && run.has_checkpoint(progress.step)) result.checkpoint = run.checkpoint_path(progress.step);
+  const auto& best = progress.best_checkpoint;
+  if (tells && best && best->step != progress.step && run.has_checkpoint(best->step)) {
     result.best = fmt::format("{} ({} {:.4g})", run.checkpoint_path(best->step), best->metric, best->value);
   }
   result.seconds = run.client ? run.reporter.uptime() : progress.seconds;

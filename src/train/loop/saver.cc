@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/commit.h"
+#include "store/encoding/digest.h"
 #include "store/servers/buckets.h"
 #include "train/workdir/best_link.h"
 #include "train/workdir/workdir.h"
@@ -29,17 +31,20 @@ std::optional<int64_t> first_of(const std::vector<int64_t>& steps) {
 // Of a step, in the workdir.
 std::string place_of(int64_t step) { return store::join_path("checkpoints", checkpoint::step_directory(step)); }
 
-// At the coordinator of the run.
+// At the coordinator of the run. `start` is of this start alone: what is said there stays for a day, and whoever starts the run again
+// may give it the same --run-id.
 class WordsOfMembers final : public checkpoint::SaveWords {
  public:
-  explicit WordsOfMembers(std::shared_ptr<group::Members> members) : members_(std::move(members)) {}
+  WordsOfMembers(std::shared_ptr<group::Members> members, std::string start)
+      : members_(std::move(members)), start_(std::move(start)) {}
   void put(const std::string& name, const std::string& text) override { members_->put(key(name), text); }
   std::optional<std::string> find(const std::string& name) override { return members_->find(key(name)); }
 
  private:
-  static std::string key(const std::string& name) { return "save/" + name; }
+  std::string key(const std::string& name) const { return fmt::format("save/{}/{}", start_, name); }
 
   const std::shared_ptr<group::Members> members_;
+  const std::string start_;
 };
 
 // Waits for the line where there is one. Throws a data Error where writing it has failed.
@@ -57,7 +62,31 @@ void expect_written(const std::shared_future<void>& line) {
 Saver::Saver(Run& run)
     : run_(run),
       best_(run.recipe.best, run.recipe.checkpoint.keep_best, run.progress,
-            {[this](int64_t step) { return run_.has_checkpoint(step); }, [this] { wait(); }}) {}
+            {[this](int64_t step) { return may_be_there(step); }, [this] { wait(); }}) {}
+
+// In a bucket a save of a step that was saved before, as one that owed its evaluations, removes what is there before it writes:
+// so there has to be another one to go on from.
+checkpoint::KeepRules Saver::rules() const {
+  constexpr int64_t kFewestInBucket = 2;
+  const int64_t keep = run_.recipe.checkpoint.keep;
+  return {run_.bucket.empty() ? keep : std::max(keep, kFewestInBucket), run_.recipe.keep_every};
+}
+
+// A bucket that doesn't answer has forgotten none: saves fail meanwhile, and the run goes on.
+bool Saver::may_be_there(int64_t step) const {
+  if (run_.bucket.empty()) return run_.has_checkpoint(step);
+  try {
+    return run_.has_checkpoint(step);
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+// All processes of a run have to see it alike: those that save into a bucket know it without asking.
+bool Saver::has_saved(int64_t step) const {
+  if (run_.bucket.empty()) return run_.has_checkpoint(step);
+  return checkpoints_->last_committed() == step || (resumed_from_ == step && failures() == 0);
+}
 
 void Saver::resume() {
   resumed_from_ = run_.progress.step;
@@ -86,7 +115,8 @@ void Saver::open(const state::DeviceArrays& state) {
     writers_.first_pid = std::stoll(run_.processes.from_leader("saves", std::to_string(::getpid())));
     expect_shared_directory();
   } else {
-    writers_.words = std::make_shared<WordsOfMembers>(run_.processes.members());
+    const std::string start = run_.processes.from_leader("saves", store::random_hex(8));
+    writers_.words = std::make_shared<WordsOfMembers>(run_.processes.members(), start);
     writers_.patience = kPatienceWithBucket;
     if (run_.copy) writers_.expect_own = [copy = run_.copy] { copy->expect_held(); };
   }
@@ -153,7 +183,7 @@ void Saver::save_unless_saved() {
   run_.profiles.interrupted();
   wait();
   const int64_t step = run_.progress.step;
-  if (!run_.has_checkpoint(step)) return save(/*owed=*/false);
+  if (!has_saved(step)) return save(/*owed=*/false);
   for (const RunControl::Saved& saved : run_.control.take()) saved({step, place_of(step), ""});
 }
 

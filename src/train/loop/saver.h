@@ -50,7 +50,9 @@ class Saver {
   std::string checkpoints_directory() const;
   void expect_shared_directory() const;
   void start_save(bool owed, const std::shared_future<void>& line);
-  checkpoint::KeepRules rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }
+  checkpoint::KeepRules rules() const;
+  bool may_be_there(int64_t step) const;
+  bool has_saved(int64_t step) const;
 
   Run& run_;
   const std::shared_ptr<std::atomic<bool>> alone_ = std::make_shared<std::atomic<bool>>(false);
