@@ -103,7 +103,7 @@ CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, sto
       rules_(rules),
       files_(files),
       max_bytes_in_flight_(max_bytes_in_flight),
-      writers_(writers) {
+      writers_(std::move(writers)) {
   if (rules.keep_last < 1) throw usage_error("at least one checkpoint must be kept", "checkpoint.keep", "set it to 1 or more");
   if (rules.keep_every_steps < 0) throw usage_error("the interval of kept checkpoints cannot be negative", "checkpoint");
   files_.make_directories(directory_);

@@ -30,15 +30,15 @@ CheckpointWriter::CheckpointWriter(store::FileSystem& files, std::string directo
       path_(store::join_path(directory_, step_directory(step))),
       temporary_(temporary_name(path_, writers, save)),
       numbers_(numbers),
-      writers_(writers),
+      writers_(std::move(writers)),
       held_(held) {
   TESSERA_CHECK(step >= 0 && numbers.all >= 1 && numbers.all <= kMaxGroups && numbers.first + numbers.own <= numbers.all,
                 "step {}, {} groups from {} on of {}", step, numbers.own, numbers.first, numbers.all);
-  TESSERA_CHECK(writers.several() || numbers.own == numbers.all, "{} of {} groups", numbers.own, numbers.all);
-  TESSERA_CHECK(writers.several() || !writers.words);
-  if (writers.several()) joint_.emplace(files_, held_, temporary_, writers_, save);
+  TESSERA_CHECK(writers_.several() || numbers.own == numbers.all, "{} of {} groups", numbers.own, numbers.all);
+  TESSERA_CHECK(writers_.several() || !writers_.words);
+  if (writers_.several()) joint_.emplace(files_, held_, temporary_, writers_, save);
   commit_.step = step;
-  commit_.version = numbers.all > 1 || writers.several() ? kPiecesVersion : kPlainVersion;
+  commit_.version = numbers.all > 1 || writers_.several() ? kPiecesVersion : kPlainVersion;
 }
 
 CheckpointWriter::~CheckpointWriter() { give_up("it ended"); }
