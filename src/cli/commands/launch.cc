@@ -19,6 +19,7 @@
 #include "cluster/launch/launcher.h"
 #include "mesh/mesh.h"
 #include "mesh/partition.h"
+#include "models/model.h"
 #include "pjrt/plugin/accelerators.h"
 #include "pjrt/plugin/plugin.h"
 #include "recipe/recipe.h"
@@ -79,8 +80,20 @@ int64_t devices_of_mesh(config::Section recipe) {
   return 1;
 }
 
-// What a number of hosts must divide, so that each gets the same part of every batch (recipe/recipe.h, check_batch).
-int64_t common_batch(config::Section recipe, const CommonFlags& flags) {
+// Whether the recipe's model has it, by arrays that no gradient changes.
+bool has_batch_norm(config::Section recipe) {
+  try {
+    // Any images and captions that such models take: the data, which have the real ones, may be on other machines.
+    const std::unique_ptr<models::Model> model = models::make_model(recipe.section("model"), {224, 224, 3, 1000, 64, 32'000});
+    return std::ranges::any_of(models::parameters(*model), [](const nn::ParamSpec& spec) { return !spec.trained; });
+  } catch (const Error&) {
+    return false;  // a model of other images, all of which have none, or a mistake, which the processes tell
+  }
+}
+
+// How the recipe's batches are divided: what a number of hosts must divide, so that each gets the same part of every batch
+// (recipe/recipe.h, check_batch), and what follows with fewer of them.
+void read_batches(config::Section recipe, const CommonFlags& flags, launch::Request& request) {
   const train::DeviceOptions& device = flags.device;
   recipe::RunOptions run;
   recipe.bind_part(run);
@@ -90,7 +103,10 @@ int64_t common_batch(config::Section recipe, const CommonFlags& flags) {
   const bool known = device.platform == pjrt::Platform::kCpu && (!flags.automatic || device.devices);
   const int64_t parts =
       known ? mesh::batch_parts(mesh::parse_mesh(run.mesh, device.devices.value_or(1), recipe.place("mesh"))) : 1;
-  int64_t common = std::max<int64_t>(1, batch / (parts * std::max<int64_t>(1, run.accumulate)));
+  request.accumulate = std::max<int64_t>(1, run.accumulate);
+  request.rows = known ? batch / parts : 0;
+  request.batch_norm = request.elastic && has_batch_norm(recipe);
+  int64_t common = std::max<int64_t>(1, batch / (parts * request.accumulate));
   config::Section evaluators = recipe.section("eval");
   for (const std::string& name : evaluators.keys()) {
     config::Section evaluator = evaluators.section(name);
@@ -98,7 +114,7 @@ int64_t common_batch(config::Section recipe, const CommonFlags& flags) {
     if (evaluator.has("batch")) evaluator.bind_field("batch", config::Field(&own), {});
     if (own) common = std::gcd(common, std::max<int64_t>(1, *own / parts));
   }
-  return common;
+  request.batch = common;
 }
 
 class Launch final : public Command {
@@ -260,7 +276,7 @@ class Launch final : public Command {
     if (dry_run_) check_recipe(launcher, recipe, common);
     if (!launcher.copies) return;
     request_.recipe = recipe.path;
-    request_.batch = common_batch(load_recipe(recipe), common);
+    read_batches(load_recipe(recipe), common, request_);
     // A CUDA plugin is of no use without NVIDIA's libraries, 4 GB of them: the hosts have both.
     if (common.device.platform == pjrt::Platform::kCuda) return;
     request_.plugin = pjrt::find_plugin(common.device.platform, common.device.plugin);

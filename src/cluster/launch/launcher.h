@@ -33,6 +33,10 @@ struct Request {
   std::string plugin;     // the file
   int64_t batch = 0;      // what the recipe's batches have in common: a number of hosts must divide it
   std::string directory;  // where the processes run, and all hosts see the same files
+  // How a batch is divided, where the run may go on with fewer hosts.
+  int64_t accumulate = 1;   // the recipe's
+  int64_t rows = 0;         // of a batch, for each part that a process cuts its own into; 0: the hosts' devices say how many
+  bool batch_norm = false;  // the model's figures depend on the rows of a micro-batch
 
   std::string program;               // where the hosts have the program, for launchers that don't copy it; empty: as here
   std::string image, volume;         // of containers: what they run, and "CLAIM:PATH", the disk that they share

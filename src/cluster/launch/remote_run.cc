@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -88,7 +89,10 @@ class Console {
 class RemoteRun {
  public:
   RemoteRun(const Request& request, const std::vector<RemoteHost>& hosts)
-      : request_(request), hosts_(hosts), files_(hashed(files_of_a_host(request))) {}
+      : request_(request),
+        hosts_(hosts),
+        most_(usable_count(request, std::ssize(hosts), std::ssize(hosts))),
+        files_(hashed(files_of_a_host(request))) {}
 
   // Before the first start: who is not reached now has not been reached yet.
   void reach_first() {
@@ -146,7 +150,12 @@ class RemoteRun {
   std::string too_few() const { return fmt::format("{} is not reached ({})", problems_[0].host, problems_[0].reached.problem); }
   void tell_fewer(int64_t processes) const {
     for (const Problem& one : problems_) log_warning(fmt::format("{} is left out: {}", one.host, one.reached.problem));
-    log_line(fmt::format("the run goes on with {} of {} hosts", processes, hosts_.size()));
+    const int64_t accumulate = accumulate_with(request_, processes, most_);
+    log_line(fmt::format("the run goes on with {} of {} hosts{}", processes, hosts_.size(),
+                         accumulate == request_.accumulate
+                             ? ""
+                             : fmt::format(" and accumulate={} instead of {}, so that no device has more rows at a time",
+                                           accumulate, request_.accumulate)));
     if (places_[0].host != &hosts_[0]) {
       log_line(
           fmt::format("{} is process 0 now: its workdir must be the one that {} had", places_[0].host->name, hosts_[0].name));
@@ -201,6 +210,8 @@ class RemoteRun {
     }
     request.command = request_.command;
     std::ranges::replace(request.command, request_.recipe, recipe_on_host(request_.recipe, reached.files));
+    const int64_t accumulate = accumulate_with(request_, std::ssize(places), most_);
+    if (accumulate != request_.accumulate) request.command.push_back(fmt::format("accumulate={}", accumulate));
     request.lock = fmt::format("{}/../../locks/{}", reached.files, lock_name(*host));
     return std::make_unique<RemoteChild>(
         *host, reached, request,
@@ -217,6 +228,7 @@ class RemoteRun {
 
   const Request& request_;
   const std::vector<RemoteHost>& hosts_;
+  const int64_t most_;  // of the hosts, when all are reached
   const std::vector<HashedFile> files_;
   const std::string key_ = group::new_run_key();  // of the etcd of this launch
   std::vector<Place> places_;                     // those that were reached, in the order of the list
@@ -239,6 +251,13 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
   if (request.elastic) {
     plan.notes.push_back(fmt::format("{} to {} hosts, as many as are reached and divide {}, for the batches",
                                      request.elastic->least, request.elastic->most, request.batch));
+    if (request.elastic->least < processes) {
+      plan.notes.push_back(
+          request.batch_norm
+              ? fmt::format("with fewer than {}, accumulate stays {}, since the model has batch norm", processes,
+                            request.accumulate)
+              : fmt::format("with fewer than {}, accumulate grows, so that no device has more rows at a time", processes));
+    }
   }
   plan.notes.emplace_back("each host gets what it has not yet of these files, in ~/.cache/tessera/launch:");
   plan.files = files_of_a_host(request);
@@ -253,6 +272,18 @@ Plan plan_remote_run(const Request& request, const std::vector<RemoteHost>& host
     one.directory = request.directory;
   }
   return plan;
+}
+
+int64_t accumulate_with(const Request& request, int64_t processes, int64_t most) {
+  if (processes >= most || request.batch_norm) return request.accumulate;
+  // Divides whatever both numbers of processes divide.
+  const int64_t sure = request.accumulate * std::lcm(processes, most) / processes;
+  if (request.rows == 0) return sure;
+  const int64_t least = (request.accumulate * most + processes - 1) / processes;
+  for (int64_t accumulate = least; accumulate < sure; ++accumulate) {
+    if (divides(request.rows, accumulate * processes)) return accumulate;
+  }
+  return sure;
 }
 
 Exit run_on_hosts(const Request& request, const std::vector<RemoteHost>& hosts) {

@@ -244,8 +244,9 @@ TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
   hosts.cut(1);
   const Outcome outcome = run.wait();
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("restart 1 of 10"), HasSubstr(hosts.name(1) + " is left out: "),
-                                 HasSubstr("with 2 of 3 hosts"), HasSubstr("continues run from step 100")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("restart 1 of 10"), HasSubstr(hosts.name(1) + " is left out: "),
+                    HasSubstr("with 2 of 3 hosts and accumulate=2 instead of 1"), HasSubstr("continues run from step 100")));
   EXPECT_FALSE(weights_of(folder_ / "run", "300").empty());
 }
 

@@ -317,6 +317,21 @@ TESSERA_NUM_PROCESSES=2 TESSERA_PROCESS_ID=1 TESSERA_COORDINATOR_ADDRESS=127.0.0
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+TEST_F(Launch, ADryRunSaysWhatFewerHostsDo) {
+  const auto dry_run = [&](const std::string& elastic, const std::string& model) {
+    const Outcome outcome = run_program(
+        {"launch", "ssh:a,b", "--elastic", elastic, "--dry-run", "--", "train", "tiny.toml", model}, folder_.path());
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string vit = "model.depth=1",
+                    resnet = "model={name=\"resnet\", block=\"basic\", depths=[1,1,1,1], dims=[8,16,16,16]}";
+  EXPECT_THAT(dry_run("1..2", vit),
+              HasSubstr("# with fewer than 2, accumulate grows, so that no device has more rows at a time\n"));
+  EXPECT_THAT(dry_run("1..2", resnet), HasSubstr("# with fewer than 2, accumulate stays 1, since the model has batch norm\n"));
+  EXPECT_THAT(dry_run("2..2", vit), Not(HasSubstr("with fewer")));
+}
+
 // Each process of this machine has its part of the GPUs. Those of other hosts see what is there.
 TEST_F(Launch, ADryRunShowsWhoHasWhichGpus) {
   const auto dry_run = [&](const std::string& place, const std::string& platform, std::vector<std::string> more = {},

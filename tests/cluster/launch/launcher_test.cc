@@ -23,6 +23,7 @@
 #include "cluster/group/run_key.h"
 #include "cluster/launch/processes/child.h"
 #include "cluster/launch/processes/supervise.h"
+#include "cluster/launch/remote_run.h"
 #include "cluster/launch/tpu.h"
 #include "support/free_port.h"
 #include "support/paths.h"
@@ -282,6 +283,29 @@ TEST(Launcher, TheSchemaOfJobSetsRefusesWhatIsNone) {
   FILE* check = ::popen(command.c_str(), "w");
   std::fputs(text.c_str(), check);
   EXPECT_EQ(WEXITSTATUS(::pclose(check)), 1);
+}
+
+TEST(RemoteRun, FewerProcessesHaveMoreMicroBatches) {
+  Request batches = request("a,b,c,d");
+  batches.rows = 96;
+  EXPECT_EQ(accumulate_with(batches, 4, 4), 1);
+  EXPECT_EQ(accumulate_with(batches, 2, 4), 2);
+  EXPECT_EQ(accumulate_with(batches, 1, 4), 4);
+  batches.accumulate = 3;
+  EXPECT_EQ(accumulate_with(batches, 2, 4), 6);
+  batches.accumulate = 2;
+  EXPECT_EQ(accumulate_with(batches, 2, 3), 3);
+  // Where that does not divide the batch, the next one.
+  batches.accumulate = 1;
+  EXPECT_EQ(accumulate_with(batches, 2, 3), 2);
+  batches.rows = 30;
+  EXPECT_EQ(accumulate_with(batches, 2, 3), 3);
+  // 2 x 8 devices divide a batch that 3 x 8 divide as well; whether twice as many do is not known.
+  batches.rows = 0;
+  EXPECT_EQ(accumulate_with(batches, 2, 3), 3);
+  EXPECT_EQ(accumulate_with(batches, 2, 4), 2);
+  batches.batch_norm = true;
+  EXPECT_EQ(accumulate_with(batches, 2, 4), 1);
 }
 
 TEST(Tpu, SlicesHaveTheNamesOfGooglesTools) {
