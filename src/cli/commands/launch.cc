@@ -144,7 +144,8 @@ class Launch final : public Command {
               "its key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
     flags.add(
         "--elastic", "MIN..MAX", [this](const std::string& value) { request_.elastic = elastic(value); },
-        "of ssh and tpu-vm: go on without hosts that are not reached, with MIN to MAX of them, as divide the batch");
+        "of ssh and tpu-vm: go on without hosts that are not reached, with MIN to MAX of them, as divide the batch, until "
+        "they are back");
     flags.add("--directory", "DIR", &request_.directory,
               "where the hosts run it; this machine's current directory when not given");
     flags.add(

@@ -183,6 +183,16 @@ Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, cons
   return reached;
 }
 
+std::unique_ptr<Child> start_look(const RemoteHost& host, const std::string& directory) {
+  ChildOptions options;
+  options.name = host.name;
+  options.command = {"sh", "-c", R"(exec "$@" < /dev/null > /dev/null 2>&1)", "sh"};
+  const std::vector<std::string> words = command_on(host, "test -d " + shell_quoted(directory));
+  options.command.insert(options.command.end(), words.begin(), words.end());
+  options.own_group = true;
+  return std::make_unique<Child>(std::move(options));
+}
+
 namespace {
 
 ChildOptions remote_options(const RemoteHost& host, const Reached& reached, const HostRequest& request,

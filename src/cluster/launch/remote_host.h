@@ -29,6 +29,9 @@ struct Reached {
 // ~/.cache/tessera/launch there, by their SHA-256, and a month unused. What goes wrong is said in `problem`.
 Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, const std::string& directory);
 
+// Whether a host answers and has `directory`: ends with 0 then. It says nothing, and Ctrl-C does not reach it.
+std::unique_ptr<Child> start_look(const RemoteHost& host, const std::string& directory);
+
 // `tessera launch host` on a host, with its request. send() passes signals on.
 class RemoteChild final : public Child {
  public:

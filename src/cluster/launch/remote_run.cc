@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -16,9 +17,12 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/system/environment.h"
+#include "base/text/text.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/host_agent.h"
 #include "cluster/launch/processes/supervise.h"
+#include "cluster/launch/returning_hosts.h"
 #include "store/encoding/digest.h"
 
 namespace tessera::launch {
@@ -57,6 +61,18 @@ std::vector<Variable> variables_of(const Request& request, int64_t process, int6
   return all;
 }
 
+// In milliseconds, for tests: how long hosts stay away at least.
+constexpr const char* kReturnPause = "TESSERA_RETURN_PAUSE";
+
+ReturnPauses return_pauses() {
+  ReturnPauses pauses;
+  const std::string given = environment_variable(kReturnPause);
+  int64_t milliseconds = 0;
+  if (std::from_chars(given.data(), given.data() + given.size(), milliseconds).ec == std::errc())
+    pauses.settle = pauses.between = pauses.longest_between = std::chrono::milliseconds(milliseconds);
+  return pauses;
+}
+
 // What holds for one start: a host and how it was reached.
 struct Place {
   const RemoteHost* host;
@@ -92,7 +108,8 @@ class RemoteRun {
       : request_(request),
         hosts_(hosts),
         most_(usable_count(request, std::ssize(hosts), std::ssize(hosts))),
-        files_(hashed(files_of_a_host(request))) {}
+        files_(hashed(files_of_a_host(request))),
+        returning_(request.directory, return_pauses()) {}
 
   // Before the first start: who is not reached now has not been reached yet.
   void reach_first() {
@@ -100,7 +117,7 @@ class RemoteRun {
     if (problems_.empty() || (request_.elastic && count() > 0)) return;
     std::string where;
     for (const Problem& one : problems_)
-      where += fmt::format("{}{}: {}", where.empty() ? "" : "\n  --> ", one.host, one.reached.problem);
+      where += fmt::format("{}{}: {}", where.empty() ? "" : "\n  --> ", one.host->name, one.reached.problem);
     throw device_error(fmt::format("{} of {} hosts cannot be used", problems_.size(), hosts_.size()), where,
                        problems_[0].reached.help);
   }
@@ -110,6 +127,7 @@ class RemoteRun {
     const int64_t processes = count();
     if (processes == 0) throw NotNow{too_few()};
     if (processes < static_cast<int64_t>(hosts_.size())) tell_fewer(processes);
+    tell_leader();
     const std::span<const Place> places = std::span(places_).first(static_cast<size_t>(processes));
     console_.forget();
     Children children;
@@ -118,12 +136,28 @@ class RemoteRun {
     if (coordinator.address.empty()) etcd = start_etcd(meeting_place(places), run_id(attempt), coordinator);
     for (int64_t i = 0; i < processes; ++i) children.push_back(start_process(places, i, coordinator, run_id(attempt)));
     if (etcd) children.push_back(std::move(etcd));
+    processes_ = processes;
+    returning_.begin(hosts_without_process(), processes, ReturningHosts::Clock::now());
     return children;
+  }
+
+  // Once hosts are back with which the run can be larger: that they are.
+  std::string regroup() {
+    const std::vector<const RemoteHost*> back = returning_.look(ReturningHosts::Clock::now());
+    const int64_t more = usable_count(request_, std::ssize(hosts_), processes_ + std::ssize(back));
+    if (more <= processes_) return {};
+    returning_.take_in();
+    std::vector<std::string> names;
+    for (const Problem& one : problems_) {
+      if (std::ranges::find(back, one.host) != back.end()) names.push_back(one.host->name);
+    }
+    return fmt::format("{} {} back: the run saves and goes on with {} hosts", join(names, ", "),
+                       names.size() == 1 ? "is" : "are", more);
   }
 
  private:
   struct Problem {
-    std::string host;
+    const RemoteHost* host;
     Reached reached;
   };
 
@@ -139,7 +173,7 @@ class RemoteRun {
       if (reached[i].problem.empty()) {
         places_.push_back({&hosts_[i], std::move(reached[i])});
       } else {
-        problems_.push_back({hosts_[i].name, std::move(reached[i])});
+        problems_.push_back({&hosts_[i], std::move(reached[i])});
       }
     }
   }
@@ -147,19 +181,30 @@ class RemoteRun {
   int64_t count() const {
     return usable_count(request_, static_cast<int64_t>(hosts_.size()), static_cast<int64_t>(places_.size()));
   }
-  std::string too_few() const { return fmt::format("{} is not reached ({})", problems_[0].host, problems_[0].reached.problem); }
+  std::string too_few() const {
+    return fmt::format("{} is not reached ({})", problems_[0].host->name, problems_[0].reached.problem);
+  }
+  // Of the run with that many processes, where it may become larger.
+  std::vector<const RemoteHost*> hosts_without_process() const {
+    std::vector<const RemoteHost*> out;
+    if (processes_ == most_) return out;
+    for (const Place& spare : std::span(places_).subspan(static_cast<size_t>(processes_))) out.push_back(spare.host);
+    for (const Problem& one : problems_) out.push_back(one.host);
+    return out;
+  }
   void tell_fewer(int64_t processes) const {
-    for (const Problem& one : problems_) log_warning(fmt::format("{} is left out: {}", one.host, one.reached.problem));
+    for (const Problem& one : problems_) log_warning(fmt::format("{} is left out: {}", one.host->name, one.reached.problem));
     const int64_t accumulate = accumulate_with(request_, processes, most_);
     log_line(fmt::format("the run goes on with {} of {} hosts{}", processes, hosts_.size(),
                          accumulate == request_.accumulate
                              ? ""
                              : fmt::format(" and accumulate={} instead of {}, so that no device has more rows at a time",
                                            accumulate, request_.accumulate)));
-    if (places_[0].host != &hosts_[0]) {
-      log_line(
-          fmt::format("{} is process 0 now: its workdir must be the one that {} had", places_[0].host->name, hosts_[0].name));
-    }
+  }
+  void tell_leader() {
+    const RemoteHost* before = std::exchange(leader_, places_[0].host);
+    if (leader_ == before) return;
+    log_line(fmt::format("{} is process 0 now: its workdir must be the one that {} had", leader_->name, before->name));
   }
 
   // Where etcd runs: the first host, unless it was reached by an address that is its own alone.
@@ -233,6 +278,9 @@ class RemoteRun {
   const std::string key_ = group::new_run_key();  // of the etcd of this launch
   std::vector<Place> places_;                     // those that were reached, in the order of the list
   std::vector<Problem> problems_;                 // the others
+  const RemoteHost* leader_ = &hosts_[0];         // of the last start, or as the list has it
+  int64_t processes_ = 0;                         // of the start that runs: on the first of places_
+  ReturningHosts returning_;
   mutable Console console_;
 };
 
@@ -291,7 +339,8 @@ Exit run_on_hosts(const Request& request, const std::vector<RemoteHost>& hosts) 
   check_batch(request, count);
   RemoteRun run(request, hosts);
   run.reach_first();
-  return supervise([&](int64_t attempt) { return run.start(attempt); }, request.restarts, "the hosts");
+  return supervise([&](int64_t attempt) { return run.start(attempt); }, request.restarts, "the hosts", kSteadyRun,
+                   [&] { return run.regroup(); });
 }
 
 }  // namespace tessera::launch

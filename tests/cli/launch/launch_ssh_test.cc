@@ -47,8 +47,9 @@ class SshServers {
   SshServers& operator=(const SshServers&) = delete;
 
   std::string config() const { return folder_ / "config"; }
-  // A server on that address, started by words before its own: {"ip", "netns", "exec", "x"}.
+  // A server on that address, started by words before its own: {"ip", "netns", "exec", "x"}. Again where one was killed.
   void serve(const std::string& name, const std::string& address, std::vector<std::string> words = {}) {
+    fs::remove(folder_ / ("log_" + name));
     const std::string key = read_file(folder_ / "host.pub");
     append("known", fmt::format("[{}]:{} {}", address, port_, key));
     add_name(name, address, "user");
@@ -248,6 +249,69 @@ TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
               AllOf(HasSubstr("restart 1 of 10"), HasSubstr(hosts.name(1) + " is left out: "),
                     HasSubstr("with 2 of 3 hosts and accumulate=2 instead of 1"), HasSubstr("continues run from step 100")));
   EXPECT_FALSE(weights_of(folder_ / "run", "300").empty());
+}
+
+// Three hosts, two, and three again: each time the bytes of so many processes here, which go on from the same checkpoint.
+TEST_F(LaunchOverSsh, AHostThatIsBackIsTakenIn) {
+  Namespaces hosts(3);
+  if (!hosts.made()) GTEST_SKIP() << "network namespaces are not permitted";
+  const auto serve = [&](int i) { servers_.serve(hosts.name(i), hosts.address(i), {"ip", "netns", "exec", hosts.name(i)}); };
+  for (int i = 0; i < 3; ++i) serve(i);
+  const std::vector<std::string> batches = {"data.batch=12", "eval.val.batch=6", "checkpoint.keep=100000", "--workdir"};
+  std::vector<std::string> train = batches;
+  train.insert(train.end(), {"run", "total=1000000 steps"});
+  RunningProgram run(words("ssh:" + hosts.name(0) + "," + hosts.name(1) + "," + hosts.name(2),
+                           {"--elastic", "2..3", "--option=-oConnectTimeout=2", "--option=-oServerAliveInterval=1"}, train),
+                     folder_.path(), {{"TESSERA_RETURN_PAUSE", "100"}});
+  size_t heard = 0;  // what it says is waited for in this order
+  const auto await = [&](const std::string& text) {
+    size_t at = std::string::npos;
+    while ((at = run.err().find(text, heard)) == std::string::npos && run.running())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_NE(at, std::string::npos) << "`" << text << "` is not said: " << run.err();
+    if (at != std::string::npos) heard = at + text.size();
+  };
+  // The number behind it, which has commas: "1,200".
+  const auto await_number = [&](const std::string& text) {
+    await(text);
+    while (run.running() && run.err().find('\n', heard) == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::string digits;
+    for (const char c : run.err().substr(heard)) {
+      if (c != ',' && (c < '0' || c > '9')) break;
+      if (c != ',') digits += c;
+    }
+    return digits;
+  };
+  const std::string saved = "checkpoint  run/checkpoints/step_", continues = "continues run from step ";
+  await(saved);
+  hosts.cut(1);
+  await("with 2 of 3 hosts and accumulate=2 instead of 1");
+  const std::string cut = await_number(continues);
+  await(saved);
+  hosts.mend(1);
+  serve(1);
+  await(hosts.name(1) + " is back: the run saves and goes on with 3 hosts");
+  const size_t back = heard;
+  const std::string larger = await_number(continues);
+  await(saved);
+  run.send(SIGTERM);
+  const std::string end = await_number("stopped by SIGTERM after step ");
+  const Outcome stopped = run.wait();
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err.substr(back), Not(HasSubstr("start again")));
+
+  const auto expect_same = [&](const std::string& place, const std::string& from, const std::string& to,
+                               const std::string& accumulate) {
+    std::vector<std::string> again = batches;
+    again.insert(again.end(), {place, "resume=run@" + from, "total=" + to + " steps", "accumulate=" + accumulate});
+    const Outcome here = run_program(words(place, {}, again), folder_.path());
+    EXPECT_EQ(here.exit, 0) << here.err;
+    ASSERT_FALSE(weights_of(folder_ / place, to).empty());
+    EXPECT_TRUE(weights_of(folder_ / "run", to) == weights_of(folder_ / place, to)) << place;
+  };
+  expect_same("local:2", cut, larger, "2");
+  expect_same("local:3", larger, end, "1");
 }
 
 }  // namespace

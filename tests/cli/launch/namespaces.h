@@ -41,6 +41,8 @@ class Namespaces {
     ip("-n {0}{2} link set eth0 down", host);
     end_processes(host);
   }
+  // And is back, with no process.
+  void mend(int host) { ip("-n {0}{2} link set eth0 up", host); }
 
  private:
   bool ip(const std::string& words, int host = 0) const {

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -333,6 +334,30 @@ StartAll fails(int64_t times) {
 TEST(Supervise, RestartsAreCountedAnewAfterTimeThatWentWell) {
   EXPECT_EQ(supervise(fails(2), 1, "the hosts"), Exit::kPreempted);
   EXPECT_EQ(supervise(fails(2), 1, "the hosts", std::chrono::milliseconds(0)), Exit::kDone);
+}
+
+// A run that is asked to regroup, twice, once it says that it runs. `saves`: what it does then, in sh.
+Exit regroup_twice(const std::string& saves) {
+  std::atomic<bool> runs = false;
+  const auto start = [&](int64_t attempt) {
+    runs = false;
+    ChildOptions options;
+    options.name = "process 0";
+    options.command = {"sh", "-c",
+                       attempt == 2 ? "exit 0" : fmt::format("trap '{}' TERM; echo runs; while :; do sleep 0.02; done", saves)};
+    options.on_line = [&runs](const std::string&) { runs = true; };
+    Children children;
+    children.push_back(std::make_unique<Child>(std::move(options)));
+    return children;
+  };
+  return supervise(start, 0, "the hosts", kSteadyRun, [&] { return std::string(runs ? "host a is back" : ""); });
+}
+
+TEST(Supervise, RunsThatRegroupAreStartedAgainWithoutCountingIt) {
+  EXPECT_EQ(regroup_twice("exit 75"), Exit::kDone);
+  EXPECT_EQ(regroup_twice("kill -KILL $$"), Exit::kPreempted) << "one that was lost counts";
+  EXPECT_EQ(regroup_twice("exit 3"), Exit::kData);
+  EXPECT_EQ(regroup_twice("exit 0"), Exit::kDone);
 }
 
 }  // namespace

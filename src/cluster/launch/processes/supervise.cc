@@ -17,6 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 // When one has ended with a failure the others notice within their patience, and end.
 constexpr std::chrono::seconds kOthersEnd{30};
+// The same after all were asked to save.
+constexpr std::chrono::minutes kOthersSave{10};
 constexpr std::chrono::seconds kLongestPause{60};
 
 // All processes once, from start to end.
@@ -25,13 +27,14 @@ class Run {
   explicit Run(Children children) : children_(std::move(children)) {}
 
   // Waits for all of them. Whether a signal asked for the end.
-  bool wait() {
+  bool wait(const AskToRegroup& regroup) {
     bool asked = false;
     std::optional<Clock::time_point> failed_at;
     while (!all_ended()) {
       for (const auto& child : children_) child->tick();
       if (!failed_at && first_failure()) failed_at = Clock::now();
-      if (failed_at && !asked && Clock::now() - *failed_at > kOthersEnd) send(SIGKILL);
+      if (failed_at && !asked && Clock::now() - *failed_at > patience()) send(SIGKILL);
+      if (regroup && !regroups_ && !asked && all_run()) ask_to_regroup(regroup());
       const BlockedSignals::Signal signal = BlockedSignals::wait(std::chrono::seconds(1));
       if (signal.number == 0 || signal.number == SIGCHLD) continue;
       asked = true;
@@ -69,6 +72,11 @@ class Run {
     }
     return failure_->end();
   }
+  // Whether all saved and ended because they were asked to regroup.
+  bool regrouped() const {
+    return regroups_ && std::ranges::all_of(
+                            children_, [](const auto& child) { return child->serves() || child->exit() == Exit::kPreempted; });
+  }
   Exit leaders_exit() const { return children_[0]->exit().value_or(Exit::kPreempted); }
 
  private:
@@ -77,29 +85,43 @@ class Run {
     for (const auto& child : children_) all = (child->ended() || child->serves()) && all;
     return all;
   }
+  bool all_run() const {
+    return std::ranges::none_of(children_, [](const auto& child) { return child->ended(); });
+  }
+  void ask_to_regroup(const std::string& why) {
+    if (why.empty()) return;
+    log_line(why);
+    regroups_ = true;
+    for (const auto& child : children_) {
+      if (!child->serves()) child->send(SIGTERM);
+    }
+  }
+  // Of the others, once one has ended with a failure.
+  std::chrono::seconds patience() const { return regroups_ && failure_->exit() == Exit::kPreempted ? kOthersSave : kOthersEnd; }
   void send(int signal) const {
     for (const auto& child : children_) child->send(signal);
   }
 
   const Children children_;
   const Child* failure_ = nullptr;
+  bool regroups_ = false;
 };
 
-// How one attempt ended: with an exit code for good, or with a reason to try again.
+// How one attempt ended: with an exit code for good, or with a reason to try again; empty where all were only asked to regroup.
 struct Outcome {
   std::optional<Exit> exit;
   std::string why;
 };
 
-Outcome attempt_once(const StartAll& start, int64_t attempt) {
+Outcome attempt_once(const StartAll& start, int64_t attempt, const AskToRegroup& regroup) {
   try {
     Run run(start(attempt));
-    const bool asked = run.wait();
+    const bool asked = run.wait(regroup);
     const Child* failure = run.first_failure();
     if (!failure) return {Exit::kDone, {}};
     if (asked) return {run.leaders_exit(), {}};
     if (const auto mistake = run.mistake()) return {mistake, {}};
-    return {std::nullopt, run.why()};
+    return {std::nullopt, run.regrouped() ? "" : run.why()};
   } catch (const NotNow& not_now) {
     return {std::nullopt, not_now.why};
   }
@@ -112,13 +134,15 @@ bool pause(std::chrono::seconds time) { return BlockedSignals::wait_for_request(
 
 std::string run_id(int64_t attempt) { return fmt::format("launch-{}-{}", ::getpid(), attempt); }
 
-Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, std::chrono::milliseconds steady) {
+Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, std::chrono::milliseconds steady,
+               const AskToRegroup& regroup) {
   const BlockedSignals signals;
-  for (int64_t attempt = 0, restart = 0;; ++attempt, ++restart) {
+  for (int64_t attempt = 0, restart = 0;; ++attempt) {
     const Clock::time_point began = Clock::now();
-    const Outcome outcome = attempt_once(start, attempt);
+    const Outcome outcome = attempt_once(start, attempt, regroup);
     if (outcome.exit) return *outcome.exit;
     if (Clock::now() - began >= steady) restart = 0;
+    if (outcome.why.empty()) continue;
     if (restart == restarts) {
       log_error(fmt::format("{}, and the run was started again {} times in a row already", outcome.why, restart));
       return Exit::kPreempted;
@@ -128,6 +152,7 @@ Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, 
     log_line(fmt::format("{}; {} start again in {} s, from the last checkpoint (restart {} of {})", outcome.why, who,
                          later.count(), restart + 1, restarts));
     if (!pause(later)) return Exit::kPreempted;
+    ++restart;
   }
 }
 

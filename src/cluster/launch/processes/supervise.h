@@ -20,8 +20,15 @@ struct NotNow {
   std::string why;  // a sentence without full stop
 };
 
+// So long without a restart, and restarts are counted anew.
+inline constexpr std::chrono::hours kSteadyRun{1};
+
 // Starts all processes of a run, or throws NotNow. `attempt` counts from 0.
 using StartAll = std::function<Children(int64_t attempt)>;
+
+// Why all are to save, end and be started again although nothing is wrong, as a sentence without full stop: a host is back. Empty:
+// they go on. Asked every second or so while all run, and must not wait.
+using AskToRegroup = std::function<std::string()>;
 
 // Starts them and waits until all have ended. SIGTERM, SIGHUP and SIGINT go to all of them.
 //
@@ -29,8 +36,10 @@ using StartAll = std::function<Children(int64_t attempt)>;
 // Where one was killed or ended with 75 or can't be started now, all are started again, after 1, 2, 4 … 60 s, `restarts` times in
 // a row at most; after that 75. Where they ran for `steady` or longer, the count and the pauses begin anew. `who` says in messages
 // what is started again: "all 4".
-Exit supervise(const StartAll& start, int64_t restarts, const std::string& who,
-               std::chrono::milliseconds steady = std::chrono::hours(1));
+//
+// When `regroup` has a reason all get SIGTERM, and are started again at once, which does not count, where none was lost meanwhile.
+Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, std::chrono::milliseconds steady = kSteadyRun,
+               const AskToRegroup& regroup = {});
 
 // A name for what meets at a coordinator in that attempt, which nothing else has.
 std::string run_id(int64_t attempt);
