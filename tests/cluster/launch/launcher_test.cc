@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -336,16 +337,21 @@ TEST(Supervise, RestartsAreCountedAnewAfterTimeThatWentWell) {
   EXPECT_EQ(supervise(fails(2), 1, "the hosts", std::chrono::milliseconds(0)), Exit::kDone);
 }
 
-// A run that is asked to regroup, twice, once it says that it runs. `saves`: what it does then, in sh.
+// A run that is asked to regroup, twice, once it says that it runs. `saves`: what it does then, in sh. When it says "stop", who
+// launched it presses Ctrl-C.
 Exit regroup_twice(const std::string& saves) {
   std::atomic<bool> runs = false;
+  const pthread_t launch = ::pthread_self();
   const auto start = [&](int64_t attempt) {
     runs = false;
     ChildOptions options;
     options.name = "process 0";
     options.command = {"sh", "-c",
                        attempt == 2 ? "exit 0" : fmt::format("trap '{}' TERM; echo runs; while :; do sleep 0.02; done", saves)};
-    options.on_line = [&runs](const std::string&) { runs = true; };
+    options.on_line = [&runs, launch](const std::string& line) {
+      if (line == "stop") ::pthread_kill(launch, SIGINT);
+      runs = true;
+    };
     Children children;
     children.push_back(std::make_unique<Child>(std::move(options)));
     return children;
@@ -358,6 +364,12 @@ TEST(Supervise, RunsThatRegroupAreStartedAgainWithoutCountingIt) {
   EXPECT_EQ(regroup_twice("kill -KILL $$"), Exit::kPreempted) << "one that was lost counts";
   EXPECT_EQ(regroup_twice("exit 3"), Exit::kData);
   EXPECT_EQ(regroup_twice("exit 0"), Exit::kDone);
+}
+
+TEST(Supervise, RunsThatRegroupStopWhenTheyAreAsked) {
+  EXPECT_EQ(regroup_twice("trap \"\" INT; echo stop; sleep 0.2; exit 75"), Exit::kInterrupted);
+  // Most likely when its end was noticed already.
+  EXPECT_EQ(regroup_twice("(sleep 0.2; echo stop) & exit 75"), Exit::kInterrupted);
 }
 
 }  // namespace

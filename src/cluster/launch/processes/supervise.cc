@@ -21,23 +21,26 @@ constexpr std::chrono::seconds kOthersEnd{30};
 constexpr std::chrono::minutes kOthersSave{10};
 constexpr std::chrono::seconds kLongestPause{60};
 
+// Of a launch that this signal ended while no process spoke for the run.
+Exit exit_after(int signal) { return signal == SIGINT ? Exit::kInterrupted : Exit::kPreempted; }
+
 // All processes once, from start to end.
 class Run {
  public:
   explicit Run(Children children) : children_(std::move(children)) {}
 
-  // Waits for all of them. Whether a signal asked for the end.
-  bool wait(const AskToRegroup& regroup) {
-    bool asked = false;
+  // Waits for all of them. The first signal that asked for the end; 0: none did.
+  int wait(const AskToRegroup& regroup) {
+    int asked = 0;
     std::optional<Clock::time_point> failed_at;
     while (!all_ended()) {
       for (const auto& child : children_) child->tick();
       if (!failed_at && first_failure()) failed_at = Clock::now();
-      if (failed_at && !asked && Clock::now() - *failed_at > patience()) send(SIGKILL);
-      if (regroup && !regroups_ && !asked && all_run()) ask_to_regroup(regroup());
+      if (failed_at && asked == 0 && Clock::now() - *failed_at > patience()) send(SIGKILL);
+      if (regroup && !regroups_ && asked == 0 && all_run()) ask_to_regroup(regroup());
       const BlockedSignals::Signal signal = BlockedSignals::wait(std::chrono::seconds(1));
       if (signal.number == 0 || signal.number == SIGCHLD) continue;
-      asked = true;
+      if (asked == 0) asked = signal.number;
       // The terminal's Ctrl-C has reached those of its group already, and a second one ends them without saving.
       for (const auto& child : children_) {
         if (!child->serves() && (!signal.from_terminal || child->own_group())) child->send(signal.number);
@@ -77,7 +80,11 @@ class Run {
     return regroups_ && std::ranges::all_of(
                             children_, [](const auto& child) { return child->serves() || child->exit() == Exit::kPreempted; });
   }
-  Exit leaders_exit() const { return children_[0]->exit().value_or(Exit::kPreempted); }
+  // After that signal. Where all were asked to regroup before it came, process 0 may have ended for that.
+  Exit leaders_exit(int asked) const {
+    const Exit exit = children_[0]->exit().value_or(Exit::kPreempted);
+    return regroups_ && exit == Exit::kPreempted ? exit_after(asked) : exit;
+  }
 
  private:
   bool all_ended() {
@@ -116,19 +123,16 @@ struct Outcome {
 Outcome attempt_once(const StartAll& start, int64_t attempt, const AskToRegroup& regroup) {
   try {
     Run run(start(attempt));
-    const bool asked = run.wait(regroup);
+    const int asked = run.wait(regroup);
     const Child* failure = run.first_failure();
     if (!failure) return {Exit::kDone, {}};
-    if (asked) return {run.leaders_exit(), {}};
+    if (asked != 0) return {run.leaders_exit(asked), {}};
     if (const auto mistake = run.mistake()) return {mistake, {}};
     return {std::nullopt, run.regrouped() ? "" : run.why()};
   } catch (const NotNow& not_now) {
     return {std::nullopt, not_now.why};
   }
 }
-
-// False when a signal came first.
-bool pause(std::chrono::seconds time) { return BlockedSignals::wait_for_request(time).number == 0; }
 
 }  // namespace
 
@@ -142,17 +146,19 @@ Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, 
     const Outcome outcome = attempt_once(start, attempt, regroup);
     if (outcome.exit) return *outcome.exit;
     if (Clock::now() - began >= steady) restart = 0;
-    if (outcome.why.empty()) continue;
-    if (restart == restarts) {
-      log_error(fmt::format("{}, and the run was started again {} times in a row already", outcome.why, restart));
-      return Exit::kPreempted;
+    std::chrono::seconds later{0};
+    if (!outcome.why.empty()) {
+      if (restart == restarts) {
+        log_error(fmt::format("{}, and the run was started again {} times in a row already", outcome.why, restart));
+        return Exit::kPreempted;
+      }
+      later = std::min(kLongestPause, std::chrono::seconds(int64_t{1} << std::min<int64_t>(restart, 6)));
+      ++restart;
+      log_line(fmt::format("{}; {} start again in {} s, from the last checkpoint (restart {} of {})", outcome.why, who,
+                           later.count(), restart, restarts));
     }
-    const std::chrono::seconds later =
-        std::min(kLongestPause, std::chrono::seconds(int64_t{1} << std::min<int64_t>(restart, 6)));
-    log_line(fmt::format("{}; {} start again in {} s, from the last checkpoint (restart {} of {})", outcome.why, who,
-                         later.count(), restart + 1, restarts));
-    if (!pause(later)) return Exit::kPreempted;
-    ++restart;
+    // Also one that came as the last process ended.
+    if (const int asked = BlockedSignals::wait_for_request(later).number; asked != 0) return exit_after(asked);
   }
 }
 

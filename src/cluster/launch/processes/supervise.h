@@ -32,10 +32,10 @@ using AskToRegroup = std::function<std::string()>;
 
 // Starts them and waits until all have ended. SIGTERM, SIGHUP and SIGINT go to all of them.
 //
-// Returns 0 when they are done, process 0's exit code after a signal, the first other exit code than 75 that one of them had.
-// Where one was killed or ended with 75 or can't be started now, all are started again, after 1, 2, 4 … 60 s, `restarts` times in
-// a row at most; after that 75. Where they ran for `steady` or longer, the count and the pauses begin anew. `who` says in messages
-// what is started again: "all 4".
+// Returns 0 when they are done, process 0's exit code after a signal, or 130 for SIGINT and 75 for another where it came between
+// two starts, the first other exit code than 75 that one of them had. Where one was killed or ended with 75 or can't be started
+// now, all are started again, after 1, 2, 4 … 60 s, `restarts` times in a row at most; after that 75. Where they ran for `steady`
+// or longer, the count and the pauses begin anew. `who` says in messages what is started again: "all 4".
 //
 // When `regroup` has a reason all get SIGTERM, and are started again at once, which does not count, where none was lost meanwhile.
 Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, std::chrono::milliseconds steady = kSteadyRun,
