@@ -13,6 +13,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "base/text/json.h"
 #include "cluster/group/local_etcd.h"
@@ -82,6 +83,14 @@ class Output {
   bool stuck_ = false;
 };
 
+// The number of "signal 15"; 0: it is another line, or none.
+int signal_of(const std::optional<std::string>& line) {
+  constexpr std::string_view kWord = "signal ";
+  int number = 0;
+  if (line && line->starts_with(kWord)) std::from_chars(line->data() + kWord.size(), line->data() + line->size(), number);
+  return number;
+}
+
 HostRequest read_request(Launcher& launcher) {
   std::optional<std::string> line;
   while (!line && !launcher.gone()) line = launcher.line(std::chrono::seconds(1));
@@ -108,8 +117,9 @@ void take_lock(const std::string& path, Launcher& launcher, Output& output) {
   while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (!said) output.say("waits for the end of a process that an earlier launch of this run left here");
     said = true;
-    launcher.line(std::chrono::milliseconds(500));
-    if (launcher.gone()) std::_Exit(static_cast<int>(Exit::kPreempted));
+    const int asked = signal_of(launcher.line(std::chrono::milliseconds(500)));
+    if (asked == SIGINT) std::_Exit(static_cast<int>(Exit::kInterrupted));
+    if (asked > 0 || launcher.gone()) std::_Exit(static_cast<int>(Exit::kPreempted));
   }
 }
 
@@ -152,9 +162,7 @@ Exit run_process(const HostRequest& request, Launcher& launcher, Output& output)
   Child child(std::move(options));
   std::optional<Clock::time_point> left_at;
   while (!child.ended()) {
-    const auto line = launcher.line(std::chrono::milliseconds(100));
-    int number = 0;
-    if (line && line->starts_with("signal ")) std::from_chars(line->data() + 7, line->data() + line->size(), number);
+    const int number = signal_of(launcher.line(std::chrono::milliseconds(100)));
     if (number > 0) child.send(number);
     const timespec now{};
     if (::sigtimedwait(&asked, nullptr, &now) > 0) child.send(SIGTERM);

@@ -27,7 +27,7 @@ struct HostRequest {
   std::string directory;  // where the process runs
   std::vector<Variable> environment;
   std::vector<std::string> command;  // without the program's own name
-  // A file that is locked while the process runs: one that an earlier launch left behind is waited for.
+  // A file that is locked while the process runs: one that an earlier launch left behind is waited for, until a signal comes.
   std::string lock;
 };
 std::string to_line(const HostRequest& request);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +15,8 @@
 #include "cli/launch/namespaces.h"
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#include "cluster/launch/host_agent.h"
+#include "cluster/launch/processes/child.h"
 #include "store/local/lock.h"
 
 namespace tessera::cli {
@@ -330,6 +333,27 @@ TEST_F(Launch, ADryRunSaysWhatFewerHostsDo) {
               HasSubstr("# with fewer than 2, accumulate grows, so that no device has more rows at a time\n"));
   EXPECT_THAT(dry_run("1..2", resnet), HasSubstr("# with fewer than 2, accumulate stays 1, since the model has batch norm\n"));
   EXPECT_THAT(dry_run("2..2", vit), Not(HasSubstr("with fewer")));
+}
+
+// It waits for what an earlier launch left there, and the others of its own launch would wait for it.
+TEST_F(Launch, AHostThatWaitsStopsWhenItIsAsked) {
+  launch::HostRequest request;
+  request.directory = folder_.path();
+  request.command = {"train", "tiny.toml"};
+  request.lock = folder_ / "lock";
+  const int held = ::open(request.lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  for (const auto& [signal, exit] : {std::pair(SIGTERM, 75), std::pair(SIGINT, 130)}) {
+    launch::ChildOptions options;
+    options.name = "host";
+    options.command = {testing::program_path(), "launch", "host"};
+    options.input = launch::to_line(request) + fmt::format("signal {}\n", signal);
+    options.on_line = [](const std::string&) {};
+    launch::Child host(std::move(options));
+    host.wait();
+    EXPECT_EQ(host.exit_code(), exit);
+  }
+  ::close(held);
 }
 
 // Each process of this machine has its part of the GPUs. Those of other hosts see what is there.
