@@ -176,6 +176,9 @@ class RemoteRun {
         problems_.push_back({&hosts_[i], std::move(reached[i])});
       }
     }
+    // Process 0 stays where it was: a workdir on a disk of that host would not go with it.
+    const auto leader = std::ranges::find(places_, leader_, &Place::host);
+    if (leader != places_.end()) std::rotate(places_.begin(), leader, leader + 1);
   }
 
   int64_t count() const {
@@ -276,7 +279,7 @@ class RemoteRun {
   const int64_t most_;  // of the hosts, when all are reached
   const std::vector<HashedFile> files_;
   const std::string key_ = group::new_run_key();  // of the etcd of this launch
-  std::vector<Place> places_;                     // those that were reached, in the order of the list
+  std::vector<Place> places_;                     // those that were reached: leader_, the others in the order of the list
   std::vector<Problem> problems_;                 // the others
   const RemoteHost* leader_ = &hosts_[0];         // of the last start, or as the list has it
   int64_t processes_ = 0;                         // of the start that runs: on the first of places_

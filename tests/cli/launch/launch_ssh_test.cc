@@ -88,6 +88,18 @@ class SshServers {
   std::vector<pid_t> servers_;
 };
 
+// Waits until the run says a text behind the first `from` bytes of what it said; where the text ends.
+size_t await_text(RunningProgram& run, const std::string& text, size_t from) {
+  size_t at = std::string::npos;
+  for (bool running = true; at == std::string::npos && running;) {
+    running = run.running();  // before what it said is looked at, which is all then
+    at = run.err().find(text, from);
+    if (at == std::string::npos) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_NE(at, std::string::npos) << "`" << text << "` is not said: " << run.err();
+  return at == std::string::npos ? from : at + text.size();
+}
+
 class LaunchOverSsh : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -229,6 +241,27 @@ esac
   EXPECT_THAT(bad.err, AllOf(HasSubstr("NOT_FOUND: no TPU of that name"), HasSubstr("--option=--zone=ZONE")));
 }
 
+// The run's process 0 stays where it is, on a host behind it in the list.
+TEST_F(LaunchOverSsh, AHostThatComesLateIsTakenIn) {
+  servers_.serve("a", "127.0.0.1");
+  servers_.serve("b", "127.0.0.2");
+  servers_.add_name("c", "127.0.0.3", "user");
+  RunningProgram run(words("ssh:c,a,b", {"--elastic", "2..3"},
+                           {"total=1000000 steps", "data.batch=12", "eval.val.batch=6", "--workdir", "run"}),
+                     folder_.path(), {{"TESSERA_RETURN_PAUSE", "100"}});
+  size_t heard = await_text(run, "with 2 of 3 hosts and accumulate=2 instead of 1", 0);
+  heard = await_text(run, "a is process 0 now", heard);
+  heard = await_text(run, "checkpoint  run/checkpoints/step_", heard);
+  servers_.serve("c", "127.0.0.3");
+  const size_t back = await_text(run, "c is back: the run saves and goes on with 3 hosts", heard);
+  heard = await_text(run, "[a] continues run from step ", back);
+  await_text(run, "checkpoint  run/checkpoints/step_", heard);
+  run.send(SIGTERM);
+  const Outcome stopped = run.wait();
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err.substr(back), AllOf(Not(HasSubstr("is process 0 now")), Not(HasSubstr("start again"))));
+}
+
 TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
   Namespaces hosts(3);
   if (!hosts.made()) GTEST_SKIP() << "network namespaces are not permitted";
@@ -264,13 +297,7 @@ TEST_F(LaunchOverSsh, AHostThatIsBackIsTakenIn) {
                            {"--elastic", "2..3", "--option=-oConnectTimeout=2", "--option=-oServerAliveInterval=1"}, train),
                      folder_.path(), {{"TESSERA_RETURN_PAUSE", "100"}});
   size_t heard = 0;  // what it says is waited for in this order
-  const auto await = [&](const std::string& text) {
-    size_t at = std::string::npos;
-    while ((at = run.err().find(text, heard)) == std::string::npos && run.running())
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_NE(at, std::string::npos) << "`" << text << "` is not said: " << run.err();
-    if (at != std::string::npos) heard = at + text.size();
-  };
+  const auto await = [&](const std::string& text) { heard = await_text(run, text, heard); };
   // The number behind it, which has commas: "1,200".
   const auto await_number = [&](const std::string& text) {
     await(text);
