@@ -21,6 +21,7 @@
 #include "base/text/text.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/host_agent.h"
+#include "cluster/launch/processes/signals.h"
 #include "cluster/launch/processes/supervise.h"
 #include "cluster/launch/returning_hosts.h"
 #include "store/encoding/digest.h"
@@ -124,6 +125,7 @@ class RemoteRun {
 
   Children start(int64_t attempt) {
     if (attempt > 0) reach_all();
+    if (BlockedSignals::requested()) throw NotNow{};
     const int64_t processes = count();
     if (processes == 0) throw NotNow{too_few()};
     if (processes < static_cast<int64_t>(hosts_.size())) tell_fewer(processes);

@@ -24,6 +24,7 @@
 #include "cluster/group/members.h"
 #include "cluster/group/run_key.h"
 #include "cluster/launch/processes/child.h"
+#include "cluster/launch/processes/signals.h"
 #include "cluster/launch/processes/supervise.h"
 #include "cluster/launch/remote_run.h"
 #include "cluster/launch/tpu.h"
@@ -335,6 +336,19 @@ StartAll fails(int64_t times) {
 TEST(Supervise, RestartsAreCountedAnewAfterTimeThatWentWell) {
   EXPECT_EQ(supervise(fails(2), 1, "the hosts"), Exit::kPreempted);
   EXPECT_EQ(supervise(fails(2), 1, "the hosts", std::chrono::milliseconds(0)), Exit::kDone);
+}
+
+TEST(Supervise, NothingIsStartedOnceASignalCame) {
+  for (const auto& [number, exit] : {std::pair(SIGTERM, Exit::kPreempted), std::pair(SIGINT, Exit::kInterrupted)}) {
+    const StartAll start = [signal = number](int64_t attempt) -> Children {
+      EXPECT_EQ(attempt, 0);
+      EXPECT_FALSE(BlockedSignals::requested());
+      ::raise(signal);
+      if (BlockedSignals::requested()) throw NotNow{};
+      return {};
+    };
+    EXPECT_EQ(supervise(start, 0, "the hosts"), exit);
+  }
 }
 
 // A run that is asked to regroup, twice, once it says that it runs. `saves`: what it does then, in sh. When it says "stop", who

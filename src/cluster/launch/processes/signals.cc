@@ -43,4 +43,11 @@ BlockedSignals::Signal BlockedSignals::wait_for_request(std::chrono::nanoseconds
   return wait_for(forwarded_signals(), patience);
 }
 
+bool BlockedSignals::requested() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return std::ranges::any_of(kForwarded, [&](int number) { return sigismember(&pending, number) == 1; });
+}
+
 }  // namespace tessera::launch

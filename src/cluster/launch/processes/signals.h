@@ -22,6 +22,8 @@ class BlockedSignals {
   static Signal wait(std::chrono::nanoseconds patience);
   // The same without SIGCHLD.
   static Signal wait_for_request(std::chrono::nanoseconds patience);
+  // Whether wait_for_request() would have one at once.
+  static bool requested();
 
  private:
   sigset_t before_;

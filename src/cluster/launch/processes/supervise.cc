@@ -157,7 +157,7 @@ Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, 
       log_line(fmt::format("{}; {} start again in {} s, from the last checkpoint (restart {} of {})", outcome.why, who,
                            later.count(), restart, restarts));
     }
-    // Also one that came as the last process ended.
+    // Also one that came as the last process ended, or before the first began.
     if (const int asked = BlockedSignals::wait_for_request(later).number; asked != 0) return exit_after(asked);
   }
 }

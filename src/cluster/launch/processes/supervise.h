@@ -17,7 +17,7 @@ using Children = std::vector<std::unique_ptr<Child>>;
 
 // Why they can't be started now and may be later: a host that is not reached.
 struct NotNow {
-  std::string why;  // a sentence without full stop
+  std::string why;  // a sentence without full stop; empty: a signal asked for the end meanwhile
 };
 
 // So long without a restart, and restarts are counted anew.
