@@ -251,6 +251,26 @@ TEST(Emit, AnUnrolledScanSaysTheSameWithoutALoop) {
   }
 }
 
+// Two arrays of two slices side by side are no stack of two: what is taken of them is a part of both.
+TEST(Emit, AnUnrolledScanOfJoinedArraysTakesPartsOfAll) {
+  const auto trace = [](Graph& graph, bool unroll) {
+    const GraphScope scope(graph);
+    const Value a = graph.add_parameter({DType::kF32, {2, 3}}), b = graph.add_parameter({DType::kF32, {2, 3}});
+    const auto body = [](const Values& c, const Values& s) { return ScanResult{{c[0] * 2.0 + s[0]}, {}}; };
+    graph.results =
+        scan(2, {constant_f32({6}, std::vector<float>(6, 1))}, {concatenate({a, b}, 1)}, body, {.unroll = unroll}).carry;
+    return program_text(graph);
+  };
+  Graph loop, unrolled;
+  EXPECT_THAT(trace(loop, false), HasSubstr("stablehlo.while"));
+  EXPECT_THAT(trace(unrolled, true), Not(HasSubstr("stablehlo.while")));
+  const std::vector<::tessera::testing::HostArray> arguments = {
+      ::tessera::testing::f32_array({2, 3}, ::tessera::testing::formula_array("a", 6)),
+      ::tessera::testing::f32_array({2, 3}, ::tessera::testing::formula_array("b", 6))};
+  EXPECT_EQ(::tessera::testing::run_graph(unrolled, arguments)[0].floats(),
+            ::tessera::testing::run_graph(loop, arguments)[0].floats());
+}
+
 // In bf16, 300 ones add up to 256: f32 is what the sum is taken and kept in until it is converted.
 TEST(Emit, WidenedGradientsAreSummedInF32) {
   const auto text = [](bool wide) {

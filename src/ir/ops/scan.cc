@@ -289,7 +289,9 @@ Value write_slice(Value array, Value element, Value index) {
 
 // Iteration `index` of a stacked array. What an unrolled scan has stacked is taken as it was before.
 Value slice_at(Value array, int64_t index) {
-  if (array.node->op == &kOpConcatenate && static_cast<int64_t>(array.node->operands.size()) == array.dim(0)) {
+  const bool is_stack = array.node->op == &kOpConcatenate && array.node->attr<int64_t>("dimension") == 0 &&
+                        std::ranges::all_of(array.node->operands, [](Value part) { return part.dim(0) == 1; });
+  if (is_stack) {
     array = array.node->operands[static_cast<size_t>(index)];
   } else {
     array = slice_axis(array, 0, index, index + 1);
