@@ -49,14 +49,15 @@ void note_time() {
 }
 
 // Async-signal-safe.
-void on_signal(int number) {
+void on_signal(int number, siginfo_t* info, void*) {
   if (!held.load()) {
     // Whether or not somebody reads it.
     [[maybe_unused]] const ssize_t written = write(log_descriptor(), kNothingLost.data(), kNothingLost.size());
     _exit(static_cast<int>(exit_of(number)));
   }
   if (number == SIGINT && received.load() == SIGINT) _exit(static_cast<int>(Exit::kInterrupted));
-  note_time();
+  // Beyond a limit of processor time the system repeats its own each second.
+  if (number != SIGXCPU || info->si_code != SI_KERNEL) note_time();
   received.store(number);
 }
 
@@ -78,8 +79,8 @@ StopSignal::StopSignal() {
   first_at.store(0);
   came_again.store(false);
   struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   for (size_t i = 0; i < kHandled.size(); ++i) {
     sigaction(kHandled[i].number, nullptr, &previous[i]);
     const bool nohup = kHandled[i].number == SIGHUP && previous[i].sa_handler == SIG_IGN;

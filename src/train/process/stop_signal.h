@@ -28,7 +28,8 @@ class StopSignal {
   // reason, and one that comes later becomes it.
   void ask();
   bool requested() const;
-  // Whether a signal came a second or more after the first: somebody has waited, and does not want to wait longer.
+  // Whether a signal came a second or more after the first: somebody has waited, and does not want to wait longer. Those that
+  // the system sends of itself while a limit of processor time is exceeded do not count.
   bool repeated() const;
   // The exit code that goes with the signal: kInterrupted for SIGINT and ask(), kPreempted for the others. kDone when there was
   // none.

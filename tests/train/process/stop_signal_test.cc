@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <initializer_list>
@@ -62,6 +64,27 @@ TEST(StopSignal, OneThatComesLaterIsARepetition) {
   EXPECT_FALSE(stop.repeated());
   raise(SIGTERM);
   EXPECT_TRUE(stop.repeated());
+}
+
+// As the system itself sends it.
+void raise_from_system(int number) {
+  siginfo_t info{};
+  info.si_signo = number;
+  info.si_code = SI_KERNEL;
+  ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), number, &info), 0);
+}
+
+// Beyond a limit of processor time (`ulimit -t`) it comes each second, and nobody is impatient.
+TEST(StopSignal, TheSystemsOwnAreNoRepetition) {
+  StopSignal stop;
+  stop.hold();
+  raise_from_system(SIGXCPU);
+  EXPECT_TRUE(stop.requested());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  raise_from_system(SIGXCPU);
+  EXPECT_FALSE(stop.repeated());
+  raise(SIGTERM);
+  EXPECT_FALSE(stop.repeated()) << "the first of somebody";
 }
 
 // A save whose file never comes, and a signal.
