@@ -107,7 +107,8 @@ void Reporter::resume(const state::Progress& progress, double last_save) {
   clock_.resume(times, earlier_, last_uptime);
   interval_step_ = progress.step;
   begin_files(kept_step);
-  if (kept_step > 0 && !monitor::last_metrics(writer_.metrics_path())) {
+  // A run of its own writes one of step 1. One that began with another's state may be stopped before its first.
+  if (kept_step > 0 && !recipe_.run.resume && !monitor::last_metrics(writer_.metrics_path())) {
     log_warning(fmt::format("`{}` has no line of the steps up to {}: it was removed or cut, and the run's curves begin here",
                             writer_.metrics_path(), kept_step));
   }

@@ -30,6 +30,7 @@ namespace tessera::train {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::small_run;
@@ -404,6 +405,22 @@ TEST(Trainer, LostMetricsAreToldOfWhereTheRunGoesOn) {
   EXPECT_THAT(said_until("8 steps"), Not(HasSubstr("has no line")));
   fs::remove(small_run().path("lost_lines") + "/metrics.jsonl");
   EXPECT_THAT(said_until("12 steps"), HasSubstr("lost_lines/metrics.jsonl` has no line of the steps up to 8"));
+}
+
+// It has no line before the first that is due.
+TEST(Trainer, ARunThatBeganWithAnothersStateMissesNoMetrics) {
+  const auto said_until = [](const std::string& until) {
+    TrainOptions options = small_run().options("took_over");
+    options.until = until;
+    ::testing::internal::CaptureStderr();
+    train(
+        small_run().section({fmt::format("resume={}@8", small_run().path(whole())), "log=50 steps", "eval.val.every=12 steps"}),
+        options);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said_until("10 steps"), HasSubstr("begins at step 8"));
+  EXPECT_TRUE(monitor::read_metrics(small_run().path("took_over") + "/metrics.jsonl").empty());
+  EXPECT_THAT(said_until("11 steps"), AllOf(HasSubstr("from step 10"), Not(HasSubstr("has no line"))));
 }
 
 TEST(Trainer, DivergenceNamesTheStepAndSavesNothing) {
