@@ -262,7 +262,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     saver.report_failures();
     run.leave();
     const bool saves = run.processes.leads() || run.saves_jointly;
-    stop_watch.set_saved(saver.failures() == 0 && (!saves || saver.last_saved() == run.progress.step));
+    const bool only_here = run.copy && run.bucket.empty();  // and on its way to the bucket
+    stop_watch.set_saved(saver.failures() == 0 && !only_here && (!saves || saver.last_saved() == run.progress.step));
     scores = after.scores();
     end_control("the run has ended");
     if (run.stop.requested()) compiler.abandon();

@@ -8,6 +8,7 @@
 #include "cli/metrics_lines.h"
 #include "store/servers/buckets.h"
 #include "support/bucket_servers.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
@@ -201,6 +202,25 @@ TEST_F(BucketRuns, CopyLaterWhatCouldNotBeCopied) {
   EXPECT_EQ(outcome.exit, 3);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("the end of the run is not in `s3://data/runs/later`"), HasSubstr("may not")));
   EXPECT_EQ(train("later", url).exit, 0);
+  expect_state(url, 6);
+}
+
+// What is here alone is not saved: another machine would go on from the bucket.
+TEST_F(BucketRuns, MayLoseStepsUntilTheyAreCopied) {
+  const std::string url = "s3://data/runs/hangs";
+  auto environment = servers_->environment();
+  environment["LD_PRELOAD"] = testing::odd_files_path();
+  environment["ODD_FILES_STUCK"] = (*folder_ / "waits").string();
+  environment["ODD_FILES_SYNC"] = "/plot.svg";
+  RunningProgram run(
+      {"train", "--workdir", url, "tiny.toml", "--stop-patience", "1", "--cache-dir", (*folder_ / "hangs").string()},
+      folder_->path(), environment);
+  while (run.running() && !fs::exists(*folder_ / "waits")) ::usleep(10'000);
+  run.send(SIGTERM);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.exit, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("it ends without that file"), Not(HasSubstr("no step is lost"))));
+  EXPECT_EQ(train("hangs", url).exit, 0);
   expect_state(url, 6);
 }
 

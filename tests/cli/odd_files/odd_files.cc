@@ -1,7 +1,7 @@
 // Preloaded into the program (LD_PRELOAD): reads of some files behave as on a disk that is in trouble, by their names.
 //   …stuck.png, …stuck.tar   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
 //   …late.png                never comes once there is the file that ODD_FILES_AFTER names
-//   …/state.safetensors      is never on the disk (fsync), where ODD_FILES_SYNC is set; the mark is made as above
+//   what ODD_FILES_SYNC is   a part of whose path: is never on the disk (fsync); the mark is made as above
 //   …flaky.png               fails with EIO twice before it is read
 // Where ODD_FILES_CLOCK is set, a minute passes at once by the clock of base/system/file_calls.h when somebody begins to wait.
 #include <dlfcn.h>
@@ -18,8 +18,9 @@
 
 namespace {
 
-bool is_of(int file, std::string_view end) {
-  char link[64], path[4096];
+// Takes no memory: it is called wherever a file is read. The view is of `path`.
+std::string_view path_of(int file, char (&path)[4096]) {
+  char link[64];
   int length = 0;
   for (const char c : std::string_view("/proc/self/fd/")) link[length++] = c;
   char digits[16];
@@ -28,7 +29,17 @@ bool is_of(int file, std::string_view end) {
   while (count > 0) link[length++] = digits[--count];
   link[length] = 0;
   const ssize_t size = readlink(link, path, sizeof path);
-  return size > 0 && std::string_view(path, static_cast<size_t>(size)).ends_with(end);
+  return {path, size > 0 ? static_cast<size_t>(size) : 0};
+}
+
+bool is_of(int file, std::string_view end) {
+  char path[4096];
+  return path_of(file, path).ends_with(end);
+}
+
+bool has(int file, std::string_view part) {
+  char path[4096];
+  return path_of(file, path).find(part) != std::string_view::npos;
 }
 
 std::atomic<bool> waits{false};
@@ -58,7 +69,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
 }
 
 extern "C" int fsync(int file) {
-  if (std::getenv("ODD_FILES_SYNC") && is_of(file, "/state.safetensors")) wait_for_ever();
+  if (const char* part = std::getenv("ODD_FILES_SYNC"); part && has(file, part)) wait_for_ever();
   return static_cast<int>(syscall(SYS_fsync, file));
 }
 

@@ -100,7 +100,8 @@ TEST_F(Stop, ASignalDoesNotWaitForAnIndexOfTheData) {
 // The first save hangs. After a minute the run says so, and a signal then ends it without that save.
 TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
   auto environment = odd_files();
-  environment["ODD_FILES_SYNC"] = environment["ODD_FILES_CLOCK"] = "1";
+  environment["ODD_FILES_SYNC"] = "/state.safetensors";
+  environment["ODD_FILES_CLOCK"] = "1";
   RunningProgram run(command("run", {"--stop-patience", "1"}), folder_.path(), environment);
   await_stuck(run);
   while (run.running() && run.err().find("has taken") == std::string::npos)
@@ -112,6 +113,19 @@ TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
   EXPECT_EQ(end.exit, 3) << end.err;
   EXPECT_THAT(end.err,
               ContainsRegex("error: the run was stopped, and writing `.*/state.safetensors` has taken [0-9]+ s so far"));
+  EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
+}
+
+// The run is done and saved, and its plot hangs: the exit code is the signal's.
+TEST_F(Stop, AFileThatHangsAfterTheLastSaveCostsNoStep) {
+  auto environment = odd_files();
+  environment["ODD_FILES_SYNC"] = "/plot.svg";
+  RunningProgram run(command("run", {"--stop-patience", "1"}), folder_.path(), environment);
+  await_stuck(run);
+  run.send(SIGTERM);
+  const Outcome end = run.wait();
+  EXPECT_EQ(end.exit, 75) << end.err;
+  EXPECT_THAT(end.err, ContainsRegex("error: the run was stopped, and writing `.*plot.svg.*, and no step is lost"));
   EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
 }
 
