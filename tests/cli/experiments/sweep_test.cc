@@ -289,6 +289,12 @@ TEST_F(SweepTest, MistakesAreKnownBeforeAnythingIsTrained) {
   EXPECT_THAT(error({"seed=0,1", "seed=2,3"}), HasSubstr("`seed` is given twice"));
   EXPECT_THAT(error({"seed=0..1", "seed=2"}), HasSubstr("`seed` is given twice, once with one value"));
   EXPECT_THAT(error({"lr=1e-3", "lr=1e-3,3e-3"}), HasSubstr("`lr` is given twice, once with one value"));
+  for (const char* rate : {"lr=1e-3", "lr=1e-3,3e-3"}) {
+    EXPECT_THAT(error({rate, "optimizer.lr=1e-2,1e-1"}),
+                HasSubstr("`lr` and several values of `optimizer.lr` both say the rate"));
+  }
+  const Outcome base = sweep({"lr=1e-3,3e-3", "optimizer.lr=cosine(1e-2)", "--dry-run"});
+  EXPECT_EQ(base.exit, 0) << base.err << "one schedule, of which the rate varies";
   EXPECT_THAT(error({"seed=0..1", "--metric", "val/prec@2"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(error({"seed=0..1", "--random"}), HasSubstr("say how many"));
   EXPECT_THAT(error({"seed=0..1", "--eta", "2"}), HasSubstr("--eta is of --halving"));

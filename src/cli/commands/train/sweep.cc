@@ -34,7 +34,8 @@
 namespace tessera::cli {
 namespace {
 
-constexpr const char* kRate = "lr";
+constexpr const char* kRate = "lr";                // of the schedule
+constexpr const char* kSchedule = "optimizer.lr";  // all of it
 constexpr const char* kExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
 constexpr const char* kHalvingExample = "tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 --halving";
 
@@ -124,6 +125,11 @@ class SweepCommand final : public Command {
         throw usage_error(fmt::format("`{}` is given twice, once with one value and once with several", axis.key), {},
                           "put all its values into one word");
     }
+    const bool of_schedule = std::ranges::find(axes_, kSchedule, &sweep::Axis::key) != axes_.end();
+    const bool of_rate = fixed.contains(kRate) || std::ranges::find(axes_, kRate, &sweep::Axis::key) != axes_.end();
+    if (of_schedule && of_rate)  // each is the run's whole schedule, so that one of them would count for nothing
+      throw usage_error(fmt::format("`{}` and several values of `{}` both say the rate", kRate, kSchedule), {},
+                        fmt::format("leave out `{}`, and write each rate into a value of `{}`", kRate, kSchedule));
     if (axes_.empty()) throw usage_error("tessera sweep needs a key with several values", {}, kExample);
   }
 
@@ -155,7 +161,7 @@ class SweepCommand final : public Command {
   // The recipe's schedule is that of the words which all runs have.
   std::string word_of(const std::string& key, const std::string& value) const {
     if (key != kRate) return key + "=" + value;
-    return "optimizer.lr=" + optim::with_rate(load_recipe(recipe_).section("optimizer").text("lr", "1e-3"), value);
+    return std::string(kSchedule) + "=" + optim::with_rate(load_recipe(recipe_).section("optimizer").text("lr", "1e-3"), value);
   }
 
   config::Section load(const sweep::Variant& variant) const {
