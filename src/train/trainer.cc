@@ -194,7 +194,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     saver.open(state.arrays());
     if (!start.resumed()) run.workdir.mark_started();
     if (start.resumed() && run.processes.leads()) {
-      run.reporter.resume(run.progress, run.record.take_up_save(run.progress.step));
+      run.reporter.resume(run.progress, run.record.take_up_save(run.progress.seconds));
     } else {
       run.reporter.start(run.progress.step);
     }
@@ -281,7 +281,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
   run.reporter.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(code)});
   draw_plot(run);
   // progress.times is as of when that save began.
-  if (!done) run.record.stopped_after({run.progress.step, run.reporter.times().save - run.progress.times.save});
+  const double held_up = run.reporter.times().save - run.progress.times.save;
+  if (!done) run.record.stopped_after({run.progress.step, held_up, run.progress.seconds});
   const std::string why = run.stop.requested() ? run.stop.name() : "--until";
   run.record.ended(done ? "done" : "stopped", done ? run.ended_early().value_or("") : why, *run.client);
   TrainResult result = result_of(run, code, std::move(scores));

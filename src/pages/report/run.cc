@@ -235,10 +235,12 @@ TimeShares time_shares(const SavedRun& run) {
     stage_seconds += steps;
     uptime = std::max(uptime, now), seen = examples;
   }
-  // What the start that was stopped did last stands in no line yet.
-  if (run.facts && run.facts->state == "stopped" && run.facts->last_save && !run.rows.empty()) {
-    out.other += run.facts->last_save->seconds;
-    uptime += run.facts->last_save->seconds;
+  // What the start that was stopped did last stands in no line yet, unless that is the save at the end of a run that was made
+  // longer, and it was stopped before its next step.
+  const auto save = run.facts && run.facts->state == "stopped" ? run.facts->last_save : std::nullopt;
+  if (save && !run.rows.empty() && save->uptime >= uptime) {
+    out.other += save->seconds;
+    uptime += save->seconds;
   }
   out.total = uptime;
   if (out.training + out.waiting > 0) out.images_per_second = images / (out.training + out.waiting);

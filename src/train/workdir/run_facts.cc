@@ -19,9 +19,11 @@ int64_t whole(const Json& value) { return json_integer(value, 0, kMaxWhole); }
 std::optional<int64_t> whole_or_null(const Json& value) { return value.is_null() ? std::nullopt : std::optional(whole(value)); }
 
 LastSave read_last_save(const Json& json) {
-  const double seconds = json.at("seconds");
-  if (!(seconds >= 0 && seconds <= kMaxSeconds)) throw data_error(fmt::format("a save of {} seconds", seconds));
-  return {whole(json.at("step")), seconds};
+  const double seconds = json.at("seconds"), uptime = json.at("uptime");
+  for (const double time : {seconds, uptime}) {
+    if (!(time >= 0 && time <= kMaxSeconds)) throw data_error(fmt::format("a save with a time of {} seconds", time));
+  }
+  return {whole(json.at("step")), seconds, uptime};
 }
 
 RunFacts from_json(const Json& json) {
@@ -68,7 +70,8 @@ std::string to_json(const RunFacts& facts) {
   json["device_peak"] = number_or_null(facts.device_peak);
   json["device_memory"] = number_or_null(facts.device_memory);
   json["host_peak"] = facts.host_peak;
-  if (facts.last_save) json["last_save"] = {{"step", facts.last_save->step}, {"seconds", facts.last_save->seconds}};
+  if (const auto& save = facts.last_save)
+    json["last_save"] = {{"step", save->step}, {"seconds", save->seconds}, {"uptime", save->uptime}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -15,6 +15,7 @@ namespace tessera::train {
 struct LastSave {
   int64_t step = 0;
   double seconds = 0;
+  double uptime = 0;  // of the run when it began, as its checkpoint has it, which tells it from other saves of the step
 };
 
 struct RunFacts {

@@ -17,7 +17,7 @@ RunRecord::RunRecord(const Workdir& workdir, std::string command, std::string ve
   facts_.version = std::move(version);
 }
 
-double RunRecord::take_up_save(int64_t step) {
+double RunRecord::take_up_save(double uptime) {
   try {
     if (store::local_files().info(path())) {
       facts_.last_save = parse_run_facts(store::read_small_file(store::local_files(), path()), path()).last_save;
@@ -25,7 +25,7 @@ double RunRecord::take_up_save(int64_t step) {
   } catch (const Error&) {
     // The run goes on without it.
   }
-  return facts_.last_save && facts_.last_save->step == step ? facts_.last_save->seconds : 0;
+  return facts_.last_save && facts_.last_save->uptime == uptime ? facts_.last_save->seconds : 0;
 }
 
 void RunRecord::started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,

@@ -19,9 +19,10 @@ class RunRecord {
   // `workdir` is borrowed.
   RunRecord(const Workdir& workdir, std::string command, std::string version);
 
-  // Seconds of the last save of the start before this one, where that one was stopped and the save was of `step`; else 0. The file
-  // goes on to say so until this start stops with a save of its own. Before started().
-  double take_up_save(int64_t step);
+  // Seconds of the last save of the start before this one, where that one was stopped and the save is the one that began at
+  // `uptime`, which the checkpoint says; else 0. The file goes on to say so until this start stops with a save of its own. Before
+  // started().
+  double take_up_save(double uptime);
   // The run is about to train. Nothing is written before.
   void started(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::Executable& step,
                const pjrt::CompileReport& report);

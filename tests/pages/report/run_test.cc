@@ -160,12 +160,15 @@ TEST(TimeShares, AddUpToTheTimeOfTheRun) {
   EXPECT_THAT(time.stages, ElementsAre(Pair("decode", 13.0 / 18), Pair("read", 5.0 / 18)));
   EXPECT_EQ(time_shares(SavedRun{}).total, 0);
   // The save with which the run stopped.
-  run.facts = train::parse_run_facts(train::to_json({.state = "stopped", .last_save = train::LastSave{15, 2.5}}), "run.json");
+  run.facts =
+      train::parse_run_facts(train::to_json({.state = "stopped", .last_save = train::LastSave{15, 2.5, 26}}), "run.json");
   EXPECT_DOUBLE_EQ(time_shares(run).total, 28.5);
   EXPECT_DOUBLE_EQ(time_shares(run).other, 5.5);
+  run.facts->last_save->uptime = 24;
+  EXPECT_DOUBLE_EQ(time_shares(run).total, 26) << "the last line tells of it";
   run.facts->state = "running";
   EXPECT_DOUBLE_EQ(time_shares(run).total, 26) << "a line tells of it, or will";
-  EXPECT_THROW(train::parse_run_facts(train::to_json({.last_save = train::LastSave{15, -1}}), "run.json"), Error);
+  EXPECT_THROW(train::parse_run_facts(train::to_json({.last_save = train::LastSave{15, -1, 26}}), "run.json"), Error);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "inference/plain_weights.h"
 #include "monitor/metrics.h"
 #include "state/model_source.h"
+#include "store/file.h"
 #include "support/clock_keys.h"
 #include "train/small_run.h"
 #include "train/workdir/disk_space.h"
@@ -538,6 +539,22 @@ TEST(Trainer, TheLineAfterAStopTellsOfItsSave) {
     }
   }
   EXPECT_EQ(steps, (std::vector<int64_t>{6, 12}));
+}
+
+// As an evaluation that was owed saves the step once more, before a kill: the checkpoint counts the save of the stop already.
+TEST(Trainer, TheSaveOfAStopIsOfItsCheckpointAlone) {
+  const std::vector<std::string> keys{"checkpoint.every=100 steps", "checkpoint.best=none"};
+  TrainOptions options = small_run().options("other_save");
+  options.until = "5 steps";
+  train(small_run().section(keys), options);
+  const std::string file = small_run().path("other_save") + "/run.json";
+  RunFacts facts = parse_run_facts(testing::slurp(file), file);
+  ASSERT_TRUE(facts.last_save);
+  facts.last_save->uptime /= 2;
+  store::write_atomic(store::local_files(), file, to_json(facts));
+  small_run().train("other_save", keys);
+  for (const monitor::MetricRow& row : monitor::read_metrics(small_run().path("other_save") + "/metrics.jsonl"))
+    EXPECT_EQ(row.values.contains("z/secs/save"), row.step == 12) << row.step;
 }
 
 TEST(Trainer, EvaluatesAtTheStartWhenAsked) {
