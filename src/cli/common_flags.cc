@@ -13,11 +13,21 @@
 namespace tessera::cli {
 namespace {
 
+OneOf color_values() { return {{"auto", "always", "never"}}; }
+
+// "auto" is read here, the others are the library's.
+OneOf platform_values() {
+  OneOf names{{"auto"}};
+  for (const auto platform : {pjrt::Platform::kCpu, pjrt::Platform::kCuda, pjrt::Platform::kTpu})
+    names.texts.emplace_back(pjrt::platform_name(platform));
+  return names;
+}
+
 void choose_color(const std::string& value) {
   if (value == "auto") return set_color_mode(ColorMode::kAuto);
   if (value == "always") return set_color_mode(ColorMode::kAlways);
   if (value == "never") return set_color_mode(ColorMode::kNever);
-  throw usage_error(fmt::format("`--color` is \"{}\"", value), {}, "auto, always or never");
+  throw usage_error(fmt::format("`--color` is \"{}\"", value), {}, listed(color_values()));
 }
 
 }  // namespace
@@ -34,7 +44,7 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
         values.automatic = name == "auto";
         if (!values.automatic) device.platform = pjrt::parse_platform(name);
       },
-      "auto (default: TPU, then GPU, then CPU), cpu, cuda or tpu"));
+      platform_values(), "; auto, which is TPU, then GPU, then CPU, when not given"));
   common(flags.add("--devices", "N", &device.devices, {1, 1024}, "how many devices; on a CPU they are virtual"));
   Flag& plugin = common(flags.add("--plugin", "PATH", &device.plugin, "the PJRT plugin: a file, or a directory that has one"));
   plugin.environment = "TESSERA_PLUGIN_PATH";
@@ -47,11 +57,15 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
              },
              "where compiled programs and indexes of data are kept: a directory that only you can write to; empty: nowhere"))
       .read_environment = false;
-  common(flags.add("--color", "WHEN", choose_color, "auto (default), always or never; NO_COLOR is heeded"));
+  common(flags.add("--color", "WHEN", choose_color, color_values(), "; auto when not given; NO_COLOR is heeded"));
   common(flags.add("--allow-egress", &values.allow_egress,
                    "read data of a bucket in another region than this machine's, although that costs money"));
   common(flags.add("--quiet", &values.quiet, "show warnings, errors and results alone; a run's log.txt has all"));
   common(flags.add("--help", &values.help, "this text")).environment.clear();
+}
+
+void declare_weights_flag(Flags& flags, std::string* which) {
+  flags.add("--weights", "WHICH", which, OneOf{{"raw", "average"}}, ": the moving average that a run kept; raw when not given");
 }
 
 void choose_platform(CommonFlags& values) {

@@ -1,6 +1,8 @@
 #pragma once
 // The flags of every command.
 
+#include <string>
+
 #include "cli/flags.h"
 #include "train/process/device.h"
 
@@ -17,5 +19,8 @@ void choose_platform(CommonFlags& values);
 
 // `common` must outlive `flags`.
 void declare_common_flags(Flags& flags, CommonFlags& common);
+
+// --weights, of several commands: what state::parse_weights takes.
+void declare_weights_flag(Flags& flags, std::string* which);
 
 }  // namespace tessera::cli

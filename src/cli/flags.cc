@@ -50,6 +50,25 @@ int64_t read_integer(const std::string& text, const std::string& name, const Bou
 
 }  // namespace
 
+std::string listed(const OneOf& values) {
+  const std::vector<std::string>& texts = values.texts;
+  if (texts.size() < 2) return join(texts, "");
+  return fmt::format("{} or {}", join({texts.begin(), texts.end() - 1}, ", "), texts.back());
+}
+
+Flag& Flags::add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, OneOf values,
+                 const std::string& more) {
+  Flag& flag = add(std::move(name), std::move(placeholder), std::move(set), listed(values) + more);
+  flag.values = std::move(values.texts);
+  return flag;
+}
+
+Flag& Flags::add(std::string name, std::string placeholder, std::string* target, OneOf values, const std::string& more) {
+  Flag& flag = add(std::move(name), std::move(placeholder), target, listed(values) + more);
+  flag.values = std::move(values.texts);
+  return flag;
+}
+
 Flag& Flags::add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, std::string help) {
   Flag flag;
   flag.environment = environment_name(name);

@@ -17,12 +17,19 @@ struct Flag {
   std::string
       placeholder;  // of the value, as "DIR"; empty: the flag takes none; "[=ADDRESS]": it may be left out, and is empty
   std::string help;
-  std::string environment;       // "TESSERA_WORKDIR"; empty: none
-  bool read_environment = true;  // false: whoever uses the value reads the variable too
-  bool common = false;           // one of every command's
-  bool once = false;             // a second one on the command line is an error; of others the last one counts
+  std::string environment;          // "TESSERA_WORKDIR"; empty: none
+  bool read_environment = true;     // false: whoever uses the value reads the variable too
+  bool common = false;              // one of every command's
+  bool once = false;                // a second one on the command line is an error; of others the last one counts
+  std::vector<std::string> values;  // of a OneOf, which a shell completes; empty: any
   std::function<void(const std::string& value)> set;
 };
+
+// The texts that a flag takes one of. Its help begins with them; whoever uses the value refuses others.
+struct OneOf {
+  std::vector<std::string> texts;
+};
+std::string listed(const OneOf& values);  // "timm, hugging_face or stablehlo"
 
 // The whole numbers that a flag takes. What memory, threads or files are made of needs `most`, so that a typing error takes
 // none.
@@ -38,6 +45,10 @@ class Flags {
   Flag& add(std::string name, std::string placeholder, std::string* target, std::string help);
   Flag& add(std::string name, std::string placeholder, int64_t* target, Bounds bounds, std::string help);
   Flag& add(std::string name, std::string placeholder, std::optional<int64_t>* target, Bounds bounds, std::string help);
+  // `more` is what help says behind the values: ", of products; as trained when not given".
+  Flag& add(std::string name, std::string placeholder, std::string* target, OneOf values, const std::string& more);
+  Flag& add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, OneOf values,
+            const std::string& more);
   // For everything else: `set` may throw a usage Error.
   Flag& add(std::string name, std::string placeholder, std::function<void(const std::string&)> set, std::string help);
 

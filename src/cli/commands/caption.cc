@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/image_paths.h"
+#include "cli/common_flags.h"
 #include "inference/captions.h"
 
 namespace tessera::cli {
@@ -39,7 +40,7 @@ class Caption final : public Command {
   void declare(Flags& flags) override {
     inference::SearchOptions& search = options_.search;
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory").once = true;
-    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
+    declare_weights_flag(flags, &weights_);
     flags.add("--beams", "N", &search.beams, {1, 1024},
               "search over N captions at once; 1, when not given: the likeliest token at each place");
     flags.add(

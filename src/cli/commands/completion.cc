@@ -66,19 +66,6 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
-// Texts that a flag of the command takes one of.
-Words flag_values(const std::string& command, const std::string& flag) {
-  if (flag == "--platform") return {"auto", "cpu", "cuda", "tpu"};
-  if (flag == "--color") return {"auto", "always", "never"};
-  if (flag == "--weights") return {"raw", "average"};
-  if (flag == "--dtype") return {"f32", "bf16"};
-  if (command == "export" && flag == "--format") return {"timm", "hugging_face", "big_vision", "stablehlo"};
-  if (command == "data convert" && flag == "--to") return {"tfrecord", "array_record", "tar"};
-  if (command == "data tokenizer" && flag == "--kind") return {"unigram", "bpe", "char", "word"};
-  if (command == "timm" && flag == "--defaults") return {"main", "bits"};
-  return {};
-}
-
 // Of the family that a word before names, or of all.
 Words variants(const Words& before) {
   Words names;
@@ -130,10 +117,11 @@ void add_command_words(const Words& before, Candidates& out) {
 bool takes_word(const Flag& flag) { return !flag.placeholder.empty() && flag.placeholder[0] != '['; }
 
 // With its value, where `current` has begun one: --platform=cpu.
-void add_flags(const Flags& flags, const std::string& command, const std::string& current, Candidates& out) {
+void add_flags(const Flags& flags, const std::string& current, Candidates& out) {
   if (const size_t equals = current.find('='); equals != std::string::npos) {
-    const std::string flag = current.substr(0, equals);
-    for (const std::string& value : flag_values(command, flag)) out.push_back({fmt::format("{}={}", flag, value), ""});
+    const auto flag = std::ranges::find(flags.all(), current.substr(0, equals), &Flag::name);
+    if (flag == flags.all().end()) return;
+    for (const std::string& value : flag->values) out.push_back({fmt::format("{}={}", flag->name, value), ""});
     return;
   }
   for (const Flag& flag : flags.all()) out.push_back({flag.name, flag.help});
@@ -199,9 +187,9 @@ Candidates candidates(const Words& words) {
     // A path comes first, which the shell knows.
     const bool begins = page.words.starts_with("RECIPE") || page.words.starts_with("FOLDER");
     if (flag != flags.all().end() && takes_word(*flag)) {
-      for (const std::string& value : flag_values(page.name, flag->name)) out.push_back({value, ""});
+      for (const std::string& value : flag->values) out.push_back({value, ""});
     } else if (current.starts_with("-")) {
-      add_flags(flags, page.name, current, out);
+      add_flags(flags, current, out);
     } else if (page.words.find("key=value") != std::string::npos) {
       if (!begins || has_word(flags, before, page.name)) add_keys(current, before, out);
     } else if (page.name == "help") {

@@ -12,6 +12,7 @@
 #include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "cli/command.h"
+#include "cli/common_flags.h"
 #include "inference/score_table.h"
 #include "inference/use_model.h"
 #include "recipe/translate/arguments.h"
@@ -50,7 +51,7 @@ class Eval final : public Command {
     from.read_environment = false;  // which is added to nothing: the command line wins
     flags.add("--steps", "WHICH", &steps_, "of runs: all, or 1000,2000; the newest checkpoint when not given");
     flags.add("--csv", "FILE", &csv_, "a table of scores with a row for each checkpoint, to which missing rows are added");
-    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
+    declare_weights_flag(flags, &weights_);
     flags.add("--predictions", "DIR", &predictions_,
               "write DIR/NAME.jsonl or .parquet (eval.NAME.predictions_format) for each evaluator: a line or row for each "
               "image, in the order of the data");

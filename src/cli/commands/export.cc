@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "checkpoint/remote/staged_output.h"
 #include "cli/command.h"
+#include "cli/common_flags.h"
 #include "inference/plain_weights.h"
 #include "inference/stablehlo.h"
 #include "inference/timm_directory.h"
@@ -16,6 +17,8 @@
 
 namespace tessera::cli {
 namespace {
+
+const std::vector<std::string> kFormats = {"timm", "hugging_face", "big_vision", "stablehlo"};  // the first is the default
 
 class Export final : public Command {
  public:
@@ -38,12 +41,12 @@ class Export final : public Command {
   }
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint or a run's directory").once = true;
-    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
+    declare_weights_flag(flags, &weights_);
     flags.add(
         "--to", "DIR", &to_,
         "where model.safetensors and what describes it are written, also s3://, gs:// or az://BUCKET/FOLDER; for big_vision "
         "(.npz) and with --plain the file");
-    flags.add("--format", "NAME", &format_, "timm, hugging_face, big_vision or stablehlo; timm when not given");
+    flags.add("--format", "NAME", &format_, OneOf{kFormats}, fmt::format("; {} when not given", kFormats[0]));
     flags.add("--batch", "N", &batch_, {1, 65'536}, "of stablehlo: the images (and texts) of one call; 1 when not given");
     flags.add("--plain", &plain_, "one .safetensors file of whole arrays under Tessera's own names, from any checkpoint");
     flags.add(
@@ -77,10 +80,9 @@ class Export final : public Command {
  private:
   // `path`: where it is written, on its way to --to.
   void write_for_others(state::Weights weights, const std::string& path) const {
-    const std::vector<std::string> formats = {"timm", "hugging_face", "big_vision", "stablehlo"};
-    const std::string format = format_.empty() ? formats[0] : format_;
-    if (std::ranges::find(formats, format) == formats.end()) {
-      throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, formats));
+    const std::string format = format_.empty() ? kFormats[0] : format_;
+    if (std::ranges::find(kFormats, format) == kFormats.end()) {
+      throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, kFormats));
     }
     if (batch_ && format != "stablehlo") {
       throw usage_error(fmt::format("is not of the format `{}`", format), "--batch", "--format stablehlo has it");

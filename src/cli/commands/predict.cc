@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/image_paths.h"
+#include "cli/common_flags.h"
 #include "inference/use_model.h"
 #include "metrics/multi_label.h"
 
@@ -58,7 +59,7 @@ class Predict final : public Command {
   void declare(Flags& flags) override {
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT")
         .once = true;
-    flags.add("--weights", "WHICH", &weights_, "raw, or average: the moving average that a run kept; raw when not given");
+    declare_weights_flag(flags, &weights_);
     flags.add("--json", &json_,
               "one JSON object an image: path, top (with a threshold: tags): [{class, index, prob}], logits, or path, error");
     flags.add("--logits", &logits_, "all logits too");
@@ -66,7 +67,8 @@ class Predict final : public Command {
     flags.add(
         "--threshold", "P", &threshold_,
         "every class with a probability above it, by the sigmoid; 0.5 when not given, of a run with several labels an image");
-    flags.add("--dtype", "DTYPE", &dtype_, "of activations and products: f32 or bf16; as it was trained when not given");
+    flags.add("--dtype", "DTYPE", &dtype_, OneOf{{"f32", "bf16"}},
+              ", of activations and products; as it was trained when not given");
     flags.add("--pp", "CHAIN", &pp_, "another preprocessing, as \"decode | resize(16) | value_range(-1, 1)\"");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <regex>
+#include <set>
 
+#include "base/text/text.h"
 #include "cli/command.h"
+#include "cli/common_flags.h"
 #include "cli/run_program.h"
 
 namespace tessera::cli {
@@ -15,6 +19,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 using Words = std::vector<std::string>;
@@ -66,6 +71,29 @@ TEST(Completion, OffersCommandsFlagsKeysAndValues) {
   }
 }
 
+// A flag whose help begins with all that it takes has it from a OneOf, and shells offer that.
+TEST(Completion, OffersWhatHelpLists) {
+  const std::regex list("([a-z0-9_]+, )*[a-z0-9_]+,? or [a-z0-9_]+([ ,:;(].*)?");
+  std::set<std::string> known;
+  for (const CommandEntry& entry : commands()) {
+    const std::unique_ptr<Command> command = entry.make();
+    Flags flags;
+    CommonFlags common;
+    command->declare(flags);
+    declare_common_flags(flags, common);
+    for (const Flag& flag : flags.all()) {
+      EXPECT_EQ(std::regex_match(flag.help, list), !flag.values.empty()) << entry.name << " " << flag.name << ": " << flag.help;
+      if (flag.values.empty() || (flag.common && !known.insert(flag.name).second)) continue;
+      EXPECT_THAT(flag.help, StartsWith(listed({flag.values})));
+      Words words = split(std::string(entry.name), ' ');
+      words.insert(words.end(), {flag.name, ""});
+      EXPECT_EQ(candidates(words), flag.values) << entry.name;
+      known.insert(flag.name);
+    }
+  }
+  EXPECT_THAT(known, ElementsAre("--color", "--defaults", "--dtype", "--format", "--kind", "--platform", "--to", "--weights"));
+}
+
 TEST(Completion, HasAScriptForEachShell) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome outcome = run_program({"completion", shell});
@@ -96,6 +124,7 @@ TEST(Completion, WorksInBash) {
   EXPECT_EQ(completed_by_bash("data "), "check show index tokenizer convert prepare bench\n");
   EXPECT_EQ(completed_by_bash("train a.toml --workd"), "--workdir\n");
   EXPECT_EQ(completed_by_bash("export --format b"), "big_vision\n");
+  EXPECT_EQ(completed_by_bash("data tokenizer --kind "), "unigram bpe char word\n");
   EXPECT_EQ(completed_by_bash("train a.toml --platform=cu"), "cuda\n");
   EXPECT_EQ(completed_by_bash("train a.toml dtype=b"), "bf16\n") << "a word of its own after the =";
 }

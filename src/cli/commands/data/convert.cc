@@ -20,6 +20,13 @@ namespace {
 
 constexpr int64_t kMaxSide = 65535;  // JPEG's
 
+OneOf format_values() {
+  OneOf names;
+  for (const auto format : {data::ConvertFormat::kTfrecord, data::ConvertFormat::kArrayRecord, data::ConvertFormat::kTar})
+    names.texts.emplace_back(data::convert_format_name(format));
+  return names;
+}
+
 void tell(const data::ConvertedSplit& split) {
   for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one_line(one)));
   for (const std::string& one : split.remade) log_warning(fmt::format("made again, since it was damaged: {}", one_line(one)));
@@ -50,7 +57,7 @@ class DataConvert final : public Command {
         "you rely on it; `data.cache` loses nothing."};
   }
   void declare(Flags& flags) override {
-    flags.add("--to", "FORMAT", &to_, "tfrecord or array_record (as TFDS lays them out), or tar (as webdataset does)");
+    flags.add("--to", "FORMAT", &to_, format_values(), ": the first two as TFDS lays them out, tar as webdataset does");
     flags.add("--out", "DIR", &out_,
               "where, a directory or s3://, gs:// or az://BUCKET/FOLDER; its last part is the data set's name");
     flags.add(
@@ -103,7 +110,7 @@ class DataConvert final : public Command {
   }
   data::ConvertOptions read_options() const {
     const auto format = data::parse_convert_format(to_);
-    if (!format) throw usage_error(fmt::format("`--to` is \"{}\"", to_), {}, "tfrecord, array_record or tar");
+    if (!format) throw usage_error(fmt::format("`--to` is \"{}\"", to_), {}, listed(format_values()));
     if (quality_ && *quality_ > 100) throw usage_error(fmt::format("`--quality` is {}", *quality_), {}, "1 to 100");
     if (resize_ && *resize_ > kMaxSide) throw usage_error(fmt::format("`--resize` is {}", *resize_), {}, "at most 65535");
     data::ConvertOptions options{

@@ -72,7 +72,7 @@ class DataTokenizer final : public Command {
     flags.add("--text", "NAME", &text_, "which of the source's texts, where it has several");
     flags.add("--size", "N", &training_.vocabulary, {4, 1 << 24},
               "pieces, 1000 when not given; fewer where the texts have no more");
-    flags.add("--kind", "NAME", &training_.kind, "unigram, bpe, char or word; unigram when not given");
+    flags.add("--kind", "NAME", &training_.kind, OneOf{kKinds}, fmt::format("; {} when not given", training_.kind));
     flags.add("--byte-fallback", &training_.byte_fallback, "bytes as pieces, for what is in no other piece");
     flags.add("--keep-case", &keep_case_, "for tokenize(lower=false): A-Z are not made a-z");
     flags.add("--json", &json_, "one JSON object");

@@ -25,7 +25,8 @@ class Timm final : public TranslatedCommand {
         "--world-size", "N", &options_.world_size, 1,
         "devices of timm's command, each with a batch of its own; the launcher's, else --devices and --num-processes, when "
         "not given");
-    flags.add("--defaults", "NAME", &options_.defaults, "main (default), or bits: those of timm's branch bits_and_tpu");
+    flags.add("--defaults", "NAME", &options_.defaults, OneOf{{"main", "bits"}},
+              ": those of timm's branch bits_and_tpu; main when not given");
     TranslatedCommand::declare(flags);
   }
 
