@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text/text.h"
 #include "config/node.h"
 #include "config/other_words.h"
@@ -391,14 +392,16 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
     const fs::path beside = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path("recipes");
     const fs::path folder = directory ? fs::path(path) : beside;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      if (entry.path().extension() == ".toml") names.push_back(entry.path().string());
+      // Not a link to a file that is gone, nor a directory: these are no recipes either.
+      if (entry.path().extension() == ".toml" && entry.is_regular_file(ignored)) names.push_back(entry.path().string());
     }
     std::sort(names.begin(), names.end());
-    if (directory && names.empty()) {
+    if (directory) {
       throw usage_error(fmt::format("`{}` is a directory, and no recipe", path), {},
-                        fmt::format("a recipe is a TOML file, for example recipes/digits.toml; images are its data: "
-                                    "data.source=\"folder({})\"",
-                                    path));
+                        names.empty() ? fmt::format("a recipe is a TOML file, for example recipes/digits.toml; images are its "
+                                                    "data: data.source=\"folder({})\"",
+                                                    path)
+                                      : "it has " + one_line(join(names, ", ")));
     }
     throw usage_error(fmt::format("there is no recipe file `{}`", path), {},
                       names.empty() ? "a recipe is a TOML file, for example recipes/digits.toml" : suggest_name(path, names));

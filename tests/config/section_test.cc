@@ -413,6 +413,13 @@ TEST(LoadRecipe, ReadsFilesAndNamesNeighbours) {
   EXPECT_THAT(error.message(), HasSubstr("there is no recipe file"));
   EXPECT_EQ(error.help(), "did you mean `" + path + "`?");
   EXPECT_THAT(error_of([] { load_recipe("/nowhere/x.toml"); }).help(), HasSubstr("a recipe is a TOML file"));
+  const Error of_recipes = error_of([&] { load_recipe(folder.string()); });
+  EXPECT_EQ(of_recipes.message(), "`" + folder.string() + "` is a directory, and no recipe");
+  EXPECT_EQ(of_recipes.help(), "it has " + path);
+  const std::string gone = (folder / "gone.toml").string();
+  std::filesystem::remove(gone);  // of an earlier time
+  std::filesystem::create_symlink("nowhere", gone);
+  EXPECT_THAT(error_of([&] { load_recipe(gone); }).help(), ::testing::AllOf(HasSubstr(path), ::testing::Not(HasSubstr(gone))));
   const std::string images = (folder / "images").string();
   std::filesystem::create_directories(images);
   const Error of_images = error_of([&] { load_recipe(images); });
