@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -19,12 +20,14 @@
 #include "cluster/group/gloo_module.h"
 #include "cluster/group/pairwise_sum.h"
 #include "cluster/group/parts.h"
+#include "cluster/group/wait_time.h"
 
 namespace tessera::group {
 namespace {
 
 // A slot is a channel, the number of the call in it, and a step of the call.
 constexpr int kCallBits = 32, kStepBits = 8;
+constexpr uint64_t kArrivalStep = 2;              // after the two of a sum
 constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
 constexpr size_t kSummed = size_t{1} << 20;       // numbers of a sum that travel at once: what comes is still in the cache
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
@@ -85,6 +88,22 @@ struct AddressBook {
   }
 };
 
+// A wait of one call for the others, until end() or its own end.
+class Wait {
+ public:
+  explicit Wait(WaitTime& time) : time_(time) { time_.begin(); }
+  ~Wait() { end(); }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+  void end() {
+    if (!std::exchange(ended_, true)) time_.end();
+  }
+
+ private:
+  WaitTime& time_;
+  bool ended_ = false;
+};
+
 }  // namespace
 
 struct GlooExchange::Connections {
@@ -93,18 +112,26 @@ struct GlooExchange::Connections {
   std::atomic<bool> broken = false;
   std::mutex mutex;
   std::map<uint32_t, uint64_t> calls;  // of each channel, so far
+  WaitTime waits;
 
   Connections(int64_t id, int64_t count) : process_id(id), process_count(count) {}
   ~Connections() {
     if (context) gloo().close(context);
   }
-  void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
+  void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot,
+                const TesseraGlooArrival* arrival = nullptr) {
     char* reason = nullptr;
-    if (gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason)) return;
+    if (gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, arrival, &reason)) return;
     broken = true;
     fail("an array does not reach the other processes", reason);
   }
-  void sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot);
+  // The first transfer of a call, with all others: they may come to it later than this process.
+  void meet(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
+    Wait wait(waits);
+    const TesseraGlooArrival arrival{slot + kArrivalStep, &wait, [](void* self) { static_cast<Wait*>(self)->end(); }};
+    transfer(sends, receives, slot, &arrival);
+  }
+  void sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot, bool first);
 };
 
 GlooExchange::GlooExchange(Members& members, const std::string& coordinator, const ExchangeOptions& options)
@@ -123,15 +150,17 @@ GlooExchange::~GlooExchange() = default;
 
 bool GlooExchange::broken() const { return connections_->broken; }
 
+double GlooExchange::waited_for_others() const { return connections_->waits.seconds(); }
+
 uint64_t GlooExchange::next_slot(uint32_t channel) {
   const std::lock_guard lock(connections_->mutex);
   const uint64_t call = connections_->calls[channel]++ & ((uint64_t{1} << kCallBits) - 1);
   return (static_cast<uint64_t>(channel) << (kCallBits + kStepBits)) | (call << kStepBits);
 }
 
-// `others` has room for the other processes' numbers, or gets it.
-void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> out, std::vector<float>& others,
-                                    uint64_t slot) {
+// `others` has room for the other processes' numbers, or gets it. `first`: of the pieces of an array.
+void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot,
+                                    bool first) {
   const bool whole = in.size() <= kWholeArray;
   const auto part = [&](int64_t process) { return whole ? Part{0, in.size()} : part_of(in.size(), process, process_count); };
   const Part own = part(process_id);
@@ -150,7 +179,7 @@ void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> 
     receives.push_back({static_cast<int32_t>(process), free, own.size() * sizeof(float)});
     free += own.size();
   }
-  transfer(sends, receives, slot);
+  first ? meet(sends, receives, slot) : transfer(sends, receives, slot);
 
   std::vector<const float*> parts;
   for (int64_t process = 0, other = 0; process < process_count; ++process) {
@@ -176,7 +205,7 @@ void GlooExchange::sum(std::span<const float> in, std::span<float> out, uint32_t
   std::vector<float> others;  // the other processes' numbers, of one piece after the other
   for (size_t begin = 0; begin < in.size(); begin += kSummed) {
     const size_t count = std::min(kSummed, in.size() - begin);
-    connections_->sum(in.subspan(begin, count), out.subspan(begin, count), others, next_slot(channel));
+    connections_->sum(in.subspan(begin, count), out.subspan(begin, count), others, next_slot(channel), begin == 0);
   }
 }
 
@@ -194,7 +223,7 @@ void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> ou
     sends.push_back({static_cast<int32_t>(process), const_cast<std::byte*>(in.data()), in.size()});
     receives.push_back({static_cast<int32_t>(process), place, in.size()});
   }
-  connections_->transfer(sends, receives, slot);
+  connections_->meet(sends, receives, slot);
 }
 
 // From each process to the next, so that no connection carries the bytes more than once.

@@ -46,6 +46,9 @@ class GlooExchange final : public Exchange {
   int64_t process_id() const { return process_id_; }
   // Whether a call has failed. Programs that made it fail as the plugin says it, with another text and code.
   bool broken() const;
+  // Seconds in which this process was in one or more calls of sum() or gather() that not all others had come to yet, by its own
+  // clock. What the bytes take afterwards is not in it. The process that is last in all calls has next to none.
+  double waited_for_others() const;
   int64_t count() const override { return count_; }
 
   void sum(std::span<const float> in, std::span<float> out, uint32_t channel) override;

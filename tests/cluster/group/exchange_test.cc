@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -13,6 +15,7 @@
 #include "base/error.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/pairwise_sum.h"
+#include "cluster/group/wait_time.h"
 
 namespace tessera::group {
 namespace {
@@ -120,6 +123,55 @@ TEST_P(Arrays, AreBroadcastFromTheFirst) {
       size_t same = 0;
       for (size_t i = 0; i < bytes; ++i) same += all[i] == static_cast<std::byte>(i % 251);
       EXPECT_EQ(same, bytes);
+    }
+  });
+}
+
+TEST(WaitTime, CountsOnceWhatSeveralThreadsWait) {
+  const auto at = [](int seconds) { return WaitTime::Clock::time_point(std::chrono::seconds(seconds)); };
+  WaitTime time;
+  EXPECT_EQ(time.seconds(at(5)), 0);
+  time.begin(at(10));
+  EXPECT_EQ(time.seconds(at(12)), 2) << "under way";
+  time.begin(at(13));
+  time.end(at(14));
+  EXPECT_EQ(time.seconds(at(15)), 5) << "the other thread waits still";
+  time.end(at(16));
+  EXPECT_EQ(time.seconds(at(20)), 6);
+  time.begin(at(21));
+  time.end(at(22));
+  EXPECT_EQ(time.seconds(at(30)), 7);
+}
+
+// Process 1 comes to each call only after process 0 has waited for it, so that process 0 has waited more in the end, however
+// slow the machine is.
+TEST(Exchange, TellsHowLongOthersAreWaitedFor) {
+  constexpr double kEachTime = 0.05;  // seconds
+  std::atomic<const GlooExchange*> early = nullptr, late = nullptr;
+  in_each(2, [&](GlooExchange& exchange) {
+    const bool is_early = exchange.process_id() == 0;
+    EXPECT_EQ(exchange.waited_for_others(), 0);
+    (is_early ? early : late) = &exchange;
+    while (!early || !late) std::this_thread::yield();
+    const std::vector<std::byte> own(3);
+    std::vector<std::byte> all(6);
+    std::vector<float> goes_on{1};
+    int calls = 0;
+    const auto come = [&] {
+      ++calls;
+      while (!is_early && early.load()->waited_for_others() < kEachTime * calls)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    while (goes_on[0] > 0) {
+      come();
+      exchange.gather(own, all, 1);
+      goes_on[0] = is_early && exchange.waited_for_others() < 2 * late.load()->waited_for_others() ? 1 : 0;
+      come();
+      exchange.sum(goes_on, goes_on, 0);
+    }
+    EXPECT_EQ(exchange.waited_for_others(), exchange.waited_for_others()) << "nobody waits any more";
+    if (is_early) {
+      EXPECT_GE(exchange.waited_for_others(), kEachTime);
     }
   });
 }
