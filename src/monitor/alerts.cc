@@ -169,27 +169,45 @@ constexpr int kHeldUpLines = 5, kTogetherLines = 3;
 class HeldUp final : public AlertDetector {
  public:
   void add(const MetricRow& row, bool start, std::vector<Alert>& out) override {
-    const auto slowest = find(row, "y/processes/slowest"), most = find(row, "y/processes/input_wait_most"),
-               others = find(row, "y/processes/input_wait_others");
     if (start) streak_.reset();
-    if (start || !slowest || !most || !others || !(*slowest >= 0 && *slowest < kMostProcesses)) return;
-    if (streak_.bads() > 0 && slowest_ != *slowest) streak_.interrupt();
-    slowest_ = *slowest;
-    const InputWaits waits{static_cast<int64_t>(*slowest), {}, *most, *others};
-    if (streak_.bads() == 0) most_ = others_ = 0;
-    most_ += waits.most, others_ += waits.others;
-    if (!streak_.add(waits.holds_up(), waits.most - waits.others < kTogether)) return;
+    const std::optional<SlowestProcess> told = start ? std::nullopt : slowest_in(row);
+    if (!told) return;
+    if (streak_.bads() > 0 && slowest_ != told->process) streak_.interrupt();
+    slowest_ = told->process;
+    if (streak_.bads() == 0) by_input_ = by_peers_ = {};
+    Sums& sums = told->wait == Wait::kInput ? by_input_ : by_peers_;
+    sums.its += told->its, sums.others += told->others, ++sums.lines;
+    if (!streak_.add(told->holds_up(), told->held_up() < kTogether)) return;
+    const SlowestProcess mean{told->process, {}, sums.its / sums.lines, sums.others / sums.lines, told->wait};
     out.push_back({"process", row.step,
-                   fmt::format("up to step {}: {}, and wait for it", human_count(row.step),
-                               in_words({waits.process, {}, most_ / kHeldUpLines, others_ / kHeldUpLines})),
-                   "compare the disk, the network and the other work of its host with those of the others; hosts.json of the "
-                   "run and its live page name the host"});
+                   fmt::format("up to step {}: {}, and wait for it", human_count(row.step), in_words(mean)),
+                   fmt::format("compare the {} of its host with those of the others; hosts.json of the run and its live page "
+                               "name the host{}",
+                               told->wait == Wait::kInput ? "disk, the network and the other work"
+                                                          : "processors, their clock and the other work",
+                               told->wait == Wait::kPeers && told->process == 0 ? "; this process also saves the run" : "")});
   }
 
  private:
+  static std::optional<SlowestProcess> slowest_in(const MetricRow& row) {
+    const auto process = find(row, "y/processes/slowest");
+    if (!process || !(*process >= 0 && *process < kMostProcesses)) return std::nullopt;
+    const auto told = [&](Wait wait, const char* its_name, const char* others_name) -> std::optional<SlowestProcess> {
+      const auto its = find(row, its_name), others = find(row, others_name);
+      if (!its || !others) return std::nullopt;
+      return SlowestProcess{static_cast<int64_t>(*process), {}, *its, *others, wait};
+    };
+    const auto by_input = told(Wait::kInput, "y/processes/input_wait_most", "y/processes/input_wait_others");
+    return by_input ? by_input : told(Wait::kPeers, "y/processes/peer_wait_least", "y/processes/peer_wait_others");
+  }
+
+  struct Sums {
+    double its = 0, others = 0;
+    int lines = 0;
+  };
   Streak streak_{kHeldUpLines, kTogetherLines};
-  double slowest_ = -1;
-  double most_ = 0, others_ = 0;  // sums over the lines of the streak
+  int64_t slowest_ = -1;
+  Sums by_input_, by_peers_;  // over the lines of the streak
 };
 
 // ---- throughput ----

@@ -38,6 +38,7 @@ ProcessFigures figures_of(const Json& json) {
     if (const auto found = json.find(name); found != json.end()) value = found->get<double>();
   };
   take("input_wait", figures.input_wait);
+  take("peer_wait", figures.peer_wait);
   take("step_seconds", figures.step_seconds);
   take("cpu_used", figures.cpu_used);
   take("cpu_process", figures.cpu_process);
@@ -70,20 +71,28 @@ std::string name_of(int64_t process, const std::string& host) {
   return host.empty() ? fmt::format("process {}", process) : fmt::format("process {} on {}", process, host);
 }
 
+std::optional<SlowestProcess> slowest_by(Wait wait, const std::vector<ProcessFigures>& processes) {
+  std::optional<SlowestProcess> slowest;
+  std::vector<double> others;
+  for (const ProcessFigures& one : processes) {
+    const std::optional<double> share = wait == Wait::kInput ? one.input_wait : one.peer_wait;
+    if (!share || !std::isfinite(*share)) continue;
+    const bool slower = slowest && (wait == Wait::kInput ? *share > slowest->its : *share < slowest->its);
+    if (slowest) others.push_back(slower ? slowest->its : *share);
+    if (!slowest || slower) slowest = SlowestProcess{one.process, one.host, *share, 0, wait};
+  }
+  if (others.empty()) return std::nullopt;
+  slowest->others = upper_median(std::move(others));
+  return slowest;
+}
+
 }  // namespace
 
 std::vector<std::pair<const char*, std::optional<double>>> ProcessFigures::numbers() const {
-  return {{"input_wait", input_wait},
-          {"step_seconds", step_seconds},
-          {"cpu_used", cpu_used},
-          {"cpu_process", cpu_process},
-          {"read", read},
-          {"written", written},
-          {"memory_used", memory_used},
-          {"memory_total", memory_total},
-          {"resident", resident},
-          {"device_in_use", device_in_use},
-          {"device_peak", device_peak}};
+  return {{"input_wait", input_wait}, {"peer_wait", peer_wait},         {"step_seconds", step_seconds},
+          {"cpu_used", cpu_used},     {"cpu_process", cpu_process},     {"read", read},
+          {"written", written},       {"memory_used", memory_used},     {"memory_total", memory_total},
+          {"resident", resident},     {"device_in_use", device_in_use}, {"device_peak", device_peak}};
 }
 
 std::string to_json(const ProcessFigures& figures) {
@@ -117,22 +126,15 @@ HostFigures parse_host_figures(std::string_view json, const std::string& where) 
   });
 }
 
-std::optional<InputWaits> input_waits(const std::vector<ProcessFigures>& processes) {
-  const ProcessFigures* slowest = nullptr;
-  std::vector<double> others;
-  for (const ProcessFigures& one : processes) {
-    if (!one.input_wait || !std::isfinite(*one.input_wait)) continue;
-    const ProcessFigures* other = &one;
-    if (!slowest || *one.input_wait > *slowest->input_wait) std::swap(slowest, other);
-    if (other) others.push_back(*other->input_wait);
-  }
-  if (others.empty()) return std::nullopt;
-  return InputWaits{slowest->process, slowest->host, *slowest->input_wait, upper_median(std::move(others))};
+std::optional<SlowestProcess> slowest_process(const std::vector<ProcessFigures>& processes) {
+  const auto by_input = slowest_by(Wait::kInput, processes), by_peers = slowest_by(Wait::kPeers, processes);
+  if (!by_input || !by_peers) return by_input ? by_input : by_peers;
+  return by_input->holds_up() || by_input->held_up() >= by_peers->held_up() ? by_input : by_peers;
 }
 
-std::string in_words(const InputWaits& waits) {
-  return fmt::format("{} waits {:.0f} % of the time for its input, the others {:.0f} %", name_of(waits.process, waits.host),
-                     100 * waits.most, 100 * waits.others);
+std::string in_words(const SlowestProcess& slowest) {
+  return fmt::format("{} waits {:.0f} % of the time for {}, the others {:.0f} %", name_of(slowest.process, slowest.host),
+                     100 * slowest.its, slowest.wait == Wait::kInput ? "its input" : "other processes", 100 * slowest.others);
 }
 
 std::vector<std::string> silent_processes(const HostFigures& figures, double now) {

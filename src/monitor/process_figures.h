@@ -20,6 +20,7 @@ struct ProcessFigures {
   int64_t step = 0;
   double seen = 0;                              // when the leader heard of them, by its clock: seconds since 1970
   std::optional<double> input_wait;             // share of the time of steps
+  std::optional<double> peer_wait;              // likewise: in sums, until the last process has come to them
   std::optional<double> step_seconds;           // of a step, without the wait for input; all processes end a step together
   std::optional<double> cpu_used, cpu_process;  // shares of the machine's processors: of all programs, and of this process
   std::optional<double> read, written;          // bytes a second of storage, of this process
@@ -44,21 +45,31 @@ struct HostFigures {
 std::string to_json(const HostFigures& figures);
 HostFigures parse_host_figures(std::string_view json, const std::string& where);
 
-// A process that waits so much more of the time for its input than the others holds them up.
+// A process that costs the others so much of their time holds them up. Processes that are alike wait about the same over many
+// steps, since each is the last one now and then.
 inline constexpr double kHoldsUp = 0.15;
 
-// The process that waits most for its input. In each step the others wait for it, not for input.
-struct InputWaits {
+// By which of its waits a process is told from the others.
+enum class Wait {
+  kInput,  // it waits for its input more than they do, and they wait for it, not for input
+  kPeers,  // it waits for other processes less than they do: it computes slowly, or does what they need not do
+};
+
+// The process that the others wait for, or the one that comes nearest to it.
+struct SlowestProcess {
   int64_t process = 0;
   std::string host;
-  double most = 0, others = 0;  // shares; of the others, their median
+  double its = 0, others = 0;  // shares of the time, of that wait; of the others, their median
+  Wait wait = Wait::kInput;
 
-  bool holds_up() const { return most - others >= kHoldsUp; }
+  double held_up() const { return wait == Wait::kInput ? its - others : others - its; }  // share of the others' time
+  bool holds_up() const { return held_up() >= kHoldsUp; }
 };
-// Nothing where fewer than two tell what they wait.
-std::optional<InputWaits> input_waits(const std::vector<ProcessFigures>& processes);
+// By its wait for input where that holds the others up, since it says why; else by the wait that tells more. Nothing where
+// fewer than two tell what they wait.
+std::optional<SlowestProcess> slowest_process(const std::vector<ProcessFigures>& processes);
 // "process 3 on host-b waits 41 % of the time for its input, the others 2 %"
-std::string in_words(const InputWaits& waits);
+std::string in_words(const SlowestProcess& slowest);
 
 // Of each process that was not heard of for three times `every`: "process 2 on host-c was last heard of 95 s ago". `now`: by the
 // leader's clock.

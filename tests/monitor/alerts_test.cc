@@ -158,6 +158,29 @@ TEST(Alerts, TellOfAProcessThatHoldsTheOthersUp) {
   EXPECT_THAT(alerts_of(rows), IsEmpty()) << "all wait: that is the input's";
 }
 
+// The process that waits least for the others, and the share of the time that they wait.
+MetricRow peers_line(int64_t i, int process, double others) {
+  MetricRow row = line_of(i);
+  row.values.insert(
+      {{"y/processes/slowest", process}, {"y/processes/peer_wait_least", 0.02}, {"y/processes/peer_wait_others", others}});
+  return row;
+}
+
+TEST(Alerts, TellOfAProcessThatComputesSlowly) {
+  std::vector<MetricRow> rows;
+  for (int64_t i = 0; i < 13; ++i) rows.push_back(peers_line(i, i < 5 ? 1 : 3, i < 5 ? 0.06 : 0.41));
+  const std::vector<Alert> alerts = alerts_of(rows);
+  ASSERT_THAT(kinds(alerts), ElementsAre("process"));
+  EXPECT_EQ(alerts[0].text,
+            "up to step 100: process 3 waits 2 % of the time for other processes, the others 41 %, and wait for it");
+  EXPECT_THAT(alerts[0].advice, HasSubstr("processors, their clock"));
+  // A line that tells the same process by its input goes on with it.
+  rows[9] = waits_of({{3, 0.5}})[0];
+  rows[9].step = 100;
+  EXPECT_EQ(alerts_of(rows).at(0).text,
+            "up to step 100: process 3 waits 50 % of the time for its input, the others 2 %, and wait for it");
+}
+
 TEST(Alerts, AProcessThatWaitsNowAndThenHoldsNobodyUp) {
   EXPECT_THAT(alerts_of(waits_of({{3, 0.4}, {3, 0.4}, {3, 0.4}, {3, 0.4}, {3, 0.05}, {3, 0.4}, {3, 0.4}, {3, 0.4}})),
               IsEmpty());

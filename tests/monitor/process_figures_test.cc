@@ -25,6 +25,7 @@ ProcessFigures figures(int64_t process, std::optional<double> wait, const std::s
 
 TEST(ProcessFigures, AreAShortLine) {
   ProcessFigures one = figures(3, 0.412345678);
+  one.peer_wait = 0.0123456789;
   one.step_seconds = 0.1 + 0.2;
   one.cpu_used = 0.987654321, one.cpu_process = 0.123456789;
   one.read = 123456789.123, one.written = 98765.4321;
@@ -38,6 +39,7 @@ TEST(ProcessFigures, AreAShortLine) {
   EXPECT_EQ(read.host, "host-a");
   EXPECT_EQ(read.step, 120);
   EXPECT_EQ(read.input_wait, 0.4123);
+  EXPECT_EQ(read.peer_wait, 0.01235);
   EXPECT_EQ(read.step_seconds, 0.3);
   EXPECT_EQ(read.resident, 9.877e9);
   EXPECT_FALSE(read.device_peak) << "JSON has no infinity";
@@ -71,26 +73,58 @@ TEST(ProcessFigures, DamagedOnesAreErrorsThatNameTheirPlace) {
   }
 }
 
-TEST(InputWaits, NameTheProcessThatWaitsMost) {
-  const auto waits = input_waits({figures(0, 0.01), figures(1, 0.03), figures(2, 0.02), figures(3, 0.41, "host-b")});
-  ASSERT_TRUE(waits);
-  EXPECT_EQ(waits->process, 3);
-  EXPECT_EQ(waits->others, 0.02);
-  EXPECT_TRUE(waits->holds_up());
-  EXPECT_EQ(in_words(*waits), "process 3 on host-b waits 41 % of the time for its input, the others 2 %");
-  const auto first = input_waits({figures(0, 0.5), figures(1, {}), figures(2, 0.1)});
+TEST(SlowestProcess, WaitsMostForItsInput) {
+  const auto slowest = slowest_process({figures(0, 0.01), figures(1, 0.03), figures(2, 0.02), figures(3, 0.41, "host-b")});
+  ASSERT_TRUE(slowest);
+  EXPECT_EQ(slowest->process, 3);
+  EXPECT_EQ(slowest->others, 0.02);
+  EXPECT_TRUE(slowest->holds_up());
+  EXPECT_EQ(in_words(*slowest), "process 3 on host-b waits 41 % of the time for its input, the others 2 %");
+  const auto first = slowest_process({figures(0, 0.5), figures(1, {}), figures(2, 0.1)});
   ASSERT_TRUE(first);
   EXPECT_EQ(first->process, 0);
   EXPECT_EQ(first->others, 0.1);
 }
 
-TEST(InputWaits, HoldNobodyUpWhereAllWaitAlike) {
-  const auto waits = input_waits({figures(0, 0.4), figures(1, 0.5), figures(2, 0.45)});
-  ASSERT_TRUE(waits);
-  EXPECT_FALSE(waits->holds_up());
-  EXPECT_FALSE(input_waits({}));
-  EXPECT_FALSE(input_waits({figures(0, 0.4)}));
-  EXPECT_FALSE(input_waits({figures(0, 0.4), figures(1, {})})) << "there is nobody to compare it with";
+TEST(SlowestProcess, HoldsNobodyUpWhereAllWaitAlike) {
+  const auto slowest = slowest_process({figures(0, 0.4), figures(1, 0.5), figures(2, 0.45)});
+  ASSERT_TRUE(slowest);
+  EXPECT_FALSE(slowest->holds_up());
+  EXPECT_FALSE(slowest_process({}));
+  EXPECT_FALSE(slowest_process({figures(0, 0.4)}));
+  EXPECT_FALSE(slowest_process({figures(0, 0.4), figures(1, {})})) << "there is nobody to compare it with";
+}
+
+// What each process waits for others, and for its input.
+std::vector<ProcessFigures> with_peers(const std::vector<std::pair<double, double>>& waits) {
+  std::vector<ProcessFigures> all;
+  for (const auto& [peers, input] : waits) {
+    all.push_back(figures(static_cast<int64_t>(all.size()), input, "host-b"));
+    all.back().peer_wait = peers;
+  }
+  return all;
+}
+
+TEST(SlowestProcess, WaitsLeastForOthersWhereItComputesSlowly) {
+  const auto slowest = slowest_process(with_peers({{0.41, 0.01}, {0.02, 0.02}, {0.45, 0.01}, {0.4, 0.01}}));
+  ASSERT_TRUE(slowest);
+  EXPECT_EQ(slowest->process, 1);
+  EXPECT_EQ(slowest->others, 0.41);
+  EXPECT_DOUBLE_EQ(slowest->held_up(), 0.39);
+  EXPECT_TRUE(slowest->holds_up());
+  EXPECT_EQ(in_words(*slowest), "process 1 on host-b waits 2 % of the time for other processes, the others 41 %");
+  EXPECT_FALSE(slowest_process(with_peers({{0.3, 0}, {0.2, 0}}))->holds_up()) << "each is the last one now and then";
+  auto all = with_peers({{0, 0}, {0.4, 0}, {0.41, 0}});
+  all[0].peer_wait = std::nullopt;
+  EXPECT_EQ(slowest_process(all)->process, 1) << "nothing is known of the first one";
+}
+
+TEST(SlowestProcess, IsToldByItsInputWhereThatIsWhy) {
+  const auto slowest = slowest_process(with_peers({{0.41, 0.01}, {0.02, 0.4}, {0.41, 0.01}}));
+  ASSERT_TRUE(slowest);
+  EXPECT_EQ(slowest->process, 1);
+  EXPECT_EQ(slowest->wait, Wait::kInput);
+  EXPECT_EQ(slowest_process(with_peers({{0.41, 0.01}, {0.02, 0.1}}))->wait, Wait::kPeers);
 }
 
 TEST(SilentProcesses, AreThoseThatMissThreeTimes) {

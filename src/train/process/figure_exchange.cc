@@ -120,7 +120,7 @@ void FigureExchange::collect(bool to_the_end) {
   for (const auto& [process, figures] : known_) all.processes.push_back(figures);
   if (heard) {
     const std::lock_guard lock(mutex_);
-    news_ = monitor::input_waits(all.processes);
+    news_ = monitor::slowest_process(all.processes);
   }
   passing_over_failures([&] { keep_(all); });
 }
@@ -134,7 +134,7 @@ void FigureExchange::collect_last() {
   if (members_->leads()) collect(/*to_the_end=*/true);
 }
 
-std::optional<monitor::InputWaits> FigureExchange::news() {
+std::optional<monitor::SlowestProcess> FigureExchange::news() {
   const std::lock_guard lock(mutex_);
   return std::exchange(news_, std::nullopt);
 }

@@ -41,8 +41,8 @@ class FigureExchange {
   void tell_last();
   void collect_last();
 
-  // Of the leader: who waits for input, where something was heard since the last call. From any thread; does not wait.
-  std::optional<monitor::InputWaits> news();
+  // Of the leader: who is the slowest, where something was heard since the last call. From any thread; does not wait.
+  std::optional<monitor::SlowestProcess> news();
 
  private:
   void work();
@@ -63,7 +63,7 @@ class FigureExchange {
   mutable std::mutex mutex_;  // over the rest
   std::condition_variable changed_;
   bool ending_ = false;
-  std::optional<monitor::InputWaits> news_;
+  std::optional<monitor::SlowestProcess> news_;
   std::thread thread_;
 };
 

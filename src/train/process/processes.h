@@ -57,6 +57,9 @@ class Processes {
   void connect();
   // What the leader has in `bytes`, into those of all. After connect(), as gather().
   void copy_from_leader(std::span<std::byte> bytes);
+  // Seconds so far in which this process waited for others in gather() and in programs that sum over processes
+  // (cluster/group/exchange.h); a plugin that sums by itself tells none. 0 before connect().
+  double waited_for_others() const { return exchange_ ? exchange_->waited_for_others() : 0; }
   // The bytes that each of them gives, in the order of the processes; all come to it, and in the same order to each of several.
   std::vector<std::string> gather(std::string bytes);
   // After a failure of the device: where another process is gone, and that was the cause, this one ends with exit code 75

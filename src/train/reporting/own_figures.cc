@@ -16,11 +16,13 @@ monitor::ProcessFigures OwnFigures::take() {
   const double time = loop.seconds - before_.seconds, waited = loop.waited - before_.waited;
   if (loop.step > before_.step && time > 0) {
     input_wait_ = std::clamp(waited / time, 0.0, 1.0);
+    if (loop.for_peers) peer_wait_ = std::clamp((*loop.for_peers - before_.for_peers.value_or(0)) / time, 0.0, 1.0);
     step_seconds_ = std::max(0.0, time - waited) / static_cast<double>(loop.step - before_.step);
     before_ = loop;
   }
   out.step = std::max(loop.step, before_.step);
   out.input_wait = input_wait_;
+  out.peer_wait = peer_wait_;
   out.step_seconds = step_seconds_;
 
   const auto now = std::chrono::steady_clock::now();

@@ -162,6 +162,12 @@ Reporter::Pause::~Pause() {
   // A line may have been written meanwhile, and a new interval begun.
   reporter_.paused_ += Clock::now() - std::max(*reporter_.pause_, reporter_.interval_);
   reporter_.pause_.reset();
+  if (reporter_.waited_for_peers_) reporter_.peers_paused_ += reporter_.waited_for_peers_() - reporter_.peers_at_pause_;
+}
+
+void Reporter::watch_peers(std::function<double()> waited) {
+  waited_for_peers_ = std::move(waited);
+  peers_paused_ = waited_for_peers_();
 }
 
 Reporter::Timed::~Timed() {
@@ -307,11 +313,12 @@ void Reporter::add_processors(std::vector<monitor::Metric>& out) {
 }
 
 void Reporter::add_processes(std::vector<monitor::Metric>& out) {
-  const auto waits = waits_of_processes_ ? waits_of_processes_() : std::nullopt;
-  if (!waits) return;
-  out.push_back({"y/processes/slowest", waits->process});
-  out.push_back({"y/processes/input_wait_most", waits->most});
-  out.push_back({"y/processes/input_wait_others", waits->others});
+  const auto slowest = slowest_process_ ? slowest_process_() : std::nullopt;
+  if (!slowest) return;
+  const bool by_input = slowest->wait == monitor::Wait::kInput;
+  out.push_back({"y/processes/slowest", slowest->process});
+  out.push_back({by_input ? "y/processes/input_wait_most" : "y/processes/peer_wait_least", slowest->its});
+  out.push_back({by_input ? "y/processes/input_wait_others" : "y/processes/peer_wait_others", slowest->others});
 }
 
 void Reporter::add_memory(std::vector<monitor::Metric>& out) {
@@ -339,7 +346,8 @@ void Reporter::step(int64_t step, const state::StepMetrics& metrics, Clock::time
                     std::optional<int64_t> memory) {
   ready_ = ready;
   pace_.known(step, interval_seconds());
-  loop_time_->set({step, earlier_seconds_ + interval_seconds(), earlier_wait_ + wait_});
+  const auto waited = waited_for_peers_ ? std::optional(waited_for_peers_() - peers_paused_) : std::nullopt;
+  loop_time_->set({step, earlier_seconds_ + interval_seconds(), earlier_wait_ + wait_, waited});
   const monitor::StepLine line = line_of(step, metrics, memory);
   console_.step(line, log_now);
   if (ends_row(step, log_now)) console_.row(table_epoch(step), step, line.loss);

@@ -17,9 +17,10 @@
 // input, z/secs/step what it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps;
 // z/secs/eval/<evaluator> and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process
 // (resident), and what the plugin says of this process's devices, of eight at most. y/hostio/read and /written: bytes a second
-// that storage delivered and took for this process since the line before. y/processes/slowest is the process that waits most
-// for its input, /input_wait_most what it waits and /input_wait_others the median of the others, in lines before which the
-// leader heard of others. mfu is of train/reporting/model_flops.h, where a chip's peak is known (pjrt/chip.h). All these, from
+// that storage delivered and took for this process since the line before. y/processes/slowest is the process that the others
+// wait for, or that comes nearest to it: it waits most for its input (/input_wait_most, and the median of the others in
+// /input_wait_others) or least for other processes (/peer_wait_least, /peer_wait_others), in lines before which the leader
+// heard of others. mfu is of train/reporting/model_flops.h, where a chip's peak is known (pjrt/chip.h). All these, from
 // img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are a function of recipe and data.
 
 #include <chrono>
@@ -80,8 +81,10 @@ class Reporter {
 
   // The input whose stages and sets are reported; must outlive the last write().
   void watch(const data::TrainLoader& loader) { loader_ = &loader; }
-  // Who of several processes waits for input, where there is news of it; does not wait.
-  void watch(std::function<std::optional<monitor::InputWaits>()> waits) { waits_of_processes_ = std::move(waits); }
+  // Who of several processes is the slowest, where there is news of it; does not wait.
+  void watch(std::function<std::optional<monitor::SlowestProcess>()> slowest) { slowest_process_ = std::move(slowest); }
+  // To be called ahead of the first step: the seconds so far that this process waited for others in sums.
+  void watch_peers(std::function<double()> waited);
   // How far step() has come, for other threads.
   std::shared_ptr<const LoopTime> loop_time() const { return loop_time_; }
   // A step is known, and was ready at `ready`: the console's line. Cheap.
@@ -97,7 +100,10 @@ class Reporter {
   // While it lives, time does not count for img/sec. One at a time.
   class Pause {
    public:
-    explicit Pause(Reporter& reporter) : reporter_(reporter) { reporter_.pause_ = Clock::now(); }
+    explicit Pause(Reporter& reporter) : reporter_(reporter) {
+      reporter_.pause_ = Clock::now();
+      if (reporter_.waited_for_peers_) reporter_.peers_at_pause_ = reporter_.waited_for_peers_();
+    }
     ~Pause();
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
@@ -173,7 +179,9 @@ class Reporter {
   double wait_ = 0;
   double earlier_seconds_ = 0, earlier_wait_ = 0;  // of the intervals of this start before this one
   const std::shared_ptr<LoopTime> loop_time_ = std::make_shared<LoopTime>();
-  std::function<std::optional<monitor::InputWaits>()> waits_of_processes_;
+  std::function<std::optional<monitor::SlowestProcess>()> slowest_process_;
+  std::function<double()> waited_for_peers_;
+  double peers_at_pause_ = 0, peers_paused_ = 0;  // of it: so far, and what is not of steps
   const data::TrainLoader* loader_ = nullptr;
   data::StageSeconds stages_;  // when the interval began
   int64_t interval_step_ = 0;  // at which the interval began

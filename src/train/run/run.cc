@@ -182,6 +182,7 @@ void Run::connect() {
 
 void Run::share_figures() {
   if (!processes.several()) return;
+  if (!recipe.processes.joint) reporter.watch_peers([this] { return processes.waited_for_others(); });
   figures = std::make_unique<FigureExchange>(
       processes.members(),
       [own = std::make_shared<OwnFigures>(reporter.loop_time(), client, progress.step)] { return own->take(); },

@@ -91,6 +91,8 @@ TEST_F(JointLaunch, EndsWithTheBytesOfOneProcess) {
     EXPECT_TRUE(weights(many, "06") == weights("one", "06")) << many;
     EXPECT_TRUE(weights(many, "03") == weights("one", "03")) << many;
     EXPECT_EQ(loss(many), loss("one")) << many;
+    const Json hosts = Json::parse(read_file(folder_ / many / "hosts.json"));
+    EXPECT_FALSE(hosts["processes"][0].contains("peer_wait")) << "only the plugin knows it";
     for (const char* kind : {".jsonl", ".skipped.jsonl"}) {
       const auto rows = [&](const char* run) { return read_file(folder_ / run / (std::string("evals/val_000000006") + kind)); };
       EXPECT_FALSE(rows("one").empty()) << kind;

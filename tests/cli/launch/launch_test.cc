@@ -17,6 +17,7 @@
 #include "cli/run_program.h"
 #include "cluster/launch/host_agent.h"
 #include "cluster/launch/processes/child.h"
+#include "monitor/process_figures.h"
 #include "store/local/lock.h"
 
 namespace tessera::cli {
@@ -115,7 +116,8 @@ TEST_F(Launch, OnlyTheFirstProcessReports) {
   EXPECT_EQ(lines("run"), lines("alone"));
 }
 
-// What each process told the first one of itself, at the end of the run at the latest.
+// What each process told the first one of itself, at the end of the run at the latest. Then of a run of which one process is
+// stopped most of the time, as a throttled processor does it.
 TEST_F(Launch, TheWorkdirSaysHowEachProcessDoes) {
   launch(2, "run");
   const Json hosts = Json::parse(read_file(folder_ / "run/hosts.json"));
@@ -127,6 +129,8 @@ TEST_F(Launch, TheWorkdirSaysHowEachProcessDoes) {
     EXPECT_EQ(process["step"], 6);
     EXPECT_GE(process["input_wait"], 0);
     EXPECT_LE(process["input_wait"], 1);
+    EXPECT_GE(process.at("peer_wait"), 0);
+    EXPECT_LE(process["peer_wait"], 1);
     EXPECT_GT(process["step_seconds"], 0);
     EXPECT_GT(process["resident"], 1 << 20);
     EXPECT_GT(process["memory_total"], process["resident"]);
@@ -134,6 +138,32 @@ TEST_F(Launch, TheWorkdirSaysHowEachProcessDoes) {
   }
   train(1, "run", {"total=8 steps"});
   EXPECT_FALSE(fs::exists(folder_ / "run/hosts.json")) << "one process has no others";
+
+  const std::string never = "100000000 steps";  // so that process 0 has no more to do than the other
+  RunningProgram run(
+      words(2, "slow", {"total=" + never, "checkpoint.every=" + never, "eval.val.every=" + never, "log=100 steps"}),
+      folder_.path());
+  await_step(run, folder_ / "slow", 100);
+  const pid_t slow = process_of(run, "1");
+  ASSERT_GT(slow, 0) << run.err();
+  const auto named = [&] {
+    const std::string text = read_file(folder_ / "slow/hosts.json");
+    if (text.empty()) return false;
+    const auto all = monitor::parse_host_figures(text, "hosts.json").processes;
+    const auto slowest = monitor::slowest_process(all);
+    // Its input is stopped too, so that it may be told by that.
+    return slowest && slowest->process == 1 && slowest->holds_up() &&
+           all[0].peer_wait.value_or(0) - all[1].peer_wait.value_or(1) >= monitor::kHoldsUp;
+  };
+  while (run.running() && !named()) {
+    ::kill(slow, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ::kill(slow, SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(named()) << run.err();
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait().exit, 75);
 }
 
 // Sums are in pairs (cluster/group/pairwise_sum.h), so that it does not matter which devices are in one process.

@@ -270,6 +270,13 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
   RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
   const Page page(board);
   const std::string cells = "[...document.querySelectorAll('#hosts .strip li')]";
+  // As /api/hosts tells them on CPUs, of which one computes slowly.
+  const std::string text = "process 1 on host waits 2 % of the time for other processes, the others 41 %";
+  const Json slow = {{"processes",
+                      {{{"process", 0}, {"input_wait", 0.01}, {"peer_wait", 0.41}},
+                       {{"process", 1}, {"input_wait", 0.01}, {"peer_wait", 0.02}}}},
+                     {"slowest", {{"process", 1}, {"holds_up", true}, {"text", text}}},
+                     {"silent", Json::array()}};
   const Json seen = testing::visit_page(
       {{"url", address_of(page)},
        {"width", 360},
@@ -284,6 +291,7 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
          {{"run", "new Set(" + cells + ".map((one) => getComputedStyle(one).backgroundColor)).size"}},
          {{"run", "document.getElementById('hosts').innerText"}},
          {{"run", "document.documentElement.scrollWidth"}},
+         {{"run", "(drawHosts(" + slow.dump() + "), document.getElementById('hosts').innerText)"}},
          {{"run", "choose('other', true, true)"}},
          {{"wait", "board.chosen.join() === 'other' && !document.querySelector('#hosts *')"}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
@@ -294,8 +302,12 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
       values[4].get<std::string>(),
       AllOf(HasSubstr("Process 3 on a-host-with-a-long-name-0 waits 41 % of the time for its input, the others 2 %, and "
                       "wait for it."),
-            HasSubstr("Process 5 on a-host-with-a-long-name-0 was last heard of 400 s ago."), HasSubstr("1 GiB")));
+            HasSubstr("Process 5 on a-host-with-a-long-name-0 was last heard of 400 s ago."), HasSubstr("1 GiB"),
+            HasSubstr("Which one computes slowly cannot be told")));
   EXPECT_EQ(values[5], 360) << "nothing sticks out";
+  EXPECT_THAT(values[6].get<std::string>(),
+              AllOf(HasSubstr("Process 1 on host waits 2 % of the time for other processes, the others 41 %, and wait for it."),
+                    Not(HasSubstr("cannot be told"))));
 }
 
 // A table that is wider than a phone is scrolled in its box, and breaks no words.

@@ -332,6 +332,20 @@ TEST_F(RoutesTest, ProcessesAndTheSlowestOfThem) {
   EXPECT_EQ(ask("/api/hosts?run=three").status, 404);
 }
 
+TEST_F(RoutesTest, AProcessThatComputesSlowlyIsNamed) {
+  monitor::HostFigures all = two_processes();
+  all.processes[1].input_wait = 0.02;
+  all.processes[0].peer_wait = 0.03, all.processes[1].peer_wait = 0.37;
+  spill(dir_ / "one/hosts.json", monitor::to_json(all));
+  runs_->find("one")->refresh();
+  const nlohmann::json hosts = json("/api/hosts?run=one");
+  EXPECT_EQ(hosts["processes"][1]["peer_wait"], 0.37);
+  EXPECT_EQ(hosts["slowest"]["process"], 0);
+  EXPECT_EQ(hosts["slowest"]["holds_up"], true);
+  EXPECT_EQ(hosts["slowest"]["text"], "process 0 on host-a waits 3 % of the time for other processes, the others 37 %");
+  EXPECT_THAT(ask("/metrics").body, HasSubstr("tessera_process_peer_wait{run=\"one\",process=\"0\",host=\"host-a\"} 0.03\n"));
+}
+
 TEST_F(RoutesTest, ADamagedFileOfProcessesIsAProblem) {
   spill(dir_ / "one/hosts.json", "{");
   const auto run = runs_->find("one");

@@ -119,11 +119,11 @@ TEST(FigureExchange, TheLeaderHasTheLastOfAll) {
     EXPECT_FALSE(all.processes[i].host.empty());
     EXPECT_GT(all.processes[i].seen, 0);
   }
-  const auto waits = leader.news();
-  ASSERT_TRUE(waits);
-  EXPECT_EQ(waits->process, 2);
-  EXPECT_EQ(waits->most, 0.41);
-  EXPECT_EQ(waits->others, 0.04);
+  const auto slowest = leader.news();
+  ASSERT_TRUE(slowest);
+  EXPECT_EQ(slowest->process, 2);
+  EXPECT_EQ(slowest->its, 0.41);
+  EXPECT_EQ(slowest->others, 0.04);
   EXPECT_FALSE(leader.news()) << "it was told";
   leader.collect_last();
   EXPECT_FALSE(leader.news()) << "nothing new came";

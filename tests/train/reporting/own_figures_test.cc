@@ -26,6 +26,17 @@ TEST(OwnFigures, AreOfTheStepsSinceTheLast) {
   EXPECT_FALSE(figures.device_in_use) << "there is no client";
 }
 
+TEST(OwnFigures, SayWhatStepsWaitedForOtherProcesses) {
+  const auto loop = std::make_shared<LoopTime>();
+  OwnFigures own(loop, nullptr);
+  loop->set({10, 20, 5});
+  EXPECT_FALSE(own.take().peer_wait) << "the plugin sums";
+  loop->set({12, 24, 5, 1});
+  EXPECT_DOUBLE_EQ(own.take().peer_wait.value(), 0.25);
+  loop->set({14, 34, 5, 6});
+  EXPECT_DOUBLE_EQ(own.take().peer_wait.value(), 0.5);
+}
+
 TEST(OwnFigures, OfARunThatGoesOnAreOfItsOwnSteps) {
   const auto loop = std::make_shared<LoopTime>();
   OwnFigures own(loop, nullptr, 100);

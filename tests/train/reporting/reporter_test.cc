@@ -56,17 +56,48 @@ TEST(Reporter, TellsWhoOfSeveralProcessesWaits) {
   const testing::TempDir dir;
   Reporter reporter(recipe, dir.path(), 1);
   reporter.start(0);
-  std::optional<monitor::InputWaits> news = monitor::InputWaits{3, "host-b", 0.41, 0.02};
+  std::optional<monitor::SlowestProcess> news = monitor::SlowestProcess{3, "host-b", 0.41, 0.02};
   reporter.watch([&] { return std::exchange(news, std::nullopt); });
   reporter.begin();
   for (const int64_t step : {1, 2}) reporter.write(step, {}, {});
+  news = monitor::SlowestProcess{1, "host-a", 0.03, 0.37, monitor::Wait::kPeers};
+  reporter.write(3, {}, {});
   reporter.writer().flush();
   const auto lines = testing::json_lines(dir / "metrics.jsonl");
-  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0]["y/processes/slowest"], 3);
   EXPECT_EQ(lines[0]["y/processes/input_wait_most"], 0.41);
   EXPECT_EQ(lines[0]["y/processes/input_wait_others"], 0.02);
   EXPECT_FALSE(lines[1].contains("y/processes/slowest")) << "there is no news of them";
+  EXPECT_EQ(lines[2]["y/processes/slowest"], 1);
+  EXPECT_EQ(lines[2]["y/processes/peer_wait_least"], 0.03);
+  EXPECT_EQ(lines[2]["y/processes/peer_wait_others"], 0.37);
+  EXPECT_FALSE(lines[2].contains("y/processes/input_wait_most"));
+}
+
+TEST(Reporter, TellsWhatStepsWaitedForOtherProcesses) {
+  const recipe::Recipe recipe = recipe::read_recipe(testing::small_run().section());
+  const testing::TempDir dir;
+  Reporter reporter(recipe, dir.path(), 1);
+  reporter.start(0);
+  reporter.begin();
+  const auto step = [&](int64_t number) {
+    reporter.step(number, {{"training_loss", 1}}, std::chrono::steady_clock::now(), false, {});
+  };
+  step(1);
+  EXPECT_FALSE(reporter.loop_time()->get().for_peers) << "nobody tells it";
+  double waited = 5;
+  reporter.watch_peers([&] { return waited; });
+  waited += 2;
+  step(2);
+  EXPECT_EQ(reporter.loop_time()->get().for_peers, 2) << "the start is not in it";
+  {
+    const Reporter::Pause pause(reporter);
+    waited += 10;
+  }
+  waited += 1;
+  step(3);
+  EXPECT_EQ(reporter.loop_time()->get().for_peers, 3) << "an evaluation is not in it";
 }
 
 // Intervals of ten steps, after a first step that takes a minute: what is left settles, and one slow interval moves it by a part.

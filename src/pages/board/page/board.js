@@ -437,6 +437,7 @@ const secondsText = (seconds) => (Number.isFinite(seconds) ? `${shortNumber(seco
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 const HOST_COLUMNS = [
   ['host', (one) => one.host], ['step', (one) => shortNumber(one.step)], ['waits for input', (one) => shareText(one.input_wait)],
+  ['waits for other processes', (one) => shareText(one.peer_wait)],
   ['step without it', (one) => secondsText(one.step_seconds)],
   ['processors', (one) => `${shareText(one.cpu_used)} (${shareText(one.cpu_process)} its own)`],
   ['memory of the machine', (one) => `${bytesText(one.memory_used)} of ${bytesText(one.memory_total)}`],
@@ -464,6 +465,10 @@ function drawHosts(hosts) {
   const lines = hosts.silent.map((text) => make('p', {class: 'trouble'}, sentence(text)));
   if (slowest?.holds_up) lines.unshift(make('p', {class: 'trouble'}, sentence(`${slowest.text}, and wait for it`)));
   else if (slowest) lines.unshift(make('p', {class: 'soft'}, `No process holds the others up: ${slowest.text}.`));
+  const known = (name) => processes.some((one) => Number.isFinite(one[name]));
+  if (known('input_wait') && !known('peer_wait')) {
+    lines.push(make('p', {class: 'soft'}, 'Which one computes slowly cannot be told: the sums over them are inside the plugin.'));
+  }
   const table = make('details', {}, make('summary', {}, 'All processes'), make('div', {class: 'wide'}, make('table', {class: 'facts'},
     make('thead', {}, make('tr', {}, ...['process', ...HOST_COLUMNS.map(([name]) => name)].map((one) => make('th', {scope: 'col'}, one)))),
     make('tbody', {}, ...processes.map((one) => make('tr', {}, make('th', {scope: 'row'}, String(one.process)),

@@ -165,8 +165,8 @@ Json WatchedRun::hosts() const {
     processes.push_back(std::move(process));
   }
   Json slowest;
-  if (const auto waits = monitor::input_waits(hosts_.processes)) {
-    slowest = {{"process", waits->process}, {"holds_up", waits->holds_up()}, {"text", monitor::in_words(*waits)}};
+  if (const auto found = monitor::slowest_process(hosts_.processes)) {
+    slowest = {{"process", found->process}, {"holds_up", found->holds_up()}, {"text", monitor::in_words(*found)}};
   }
   return {
       {"processes", std::move(processes)}, {"slowest", std::move(slowest)}, {"silent", monitor::silent_processes(hosts_, now)}};
