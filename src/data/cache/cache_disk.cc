@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kMagic = 0x32435354;  // "TSC2"
+constexpr uint32_t kKeptMagic = 0x32435354;  // "TSC2"
 constexpr int64_t kFilesInFolder = 1000;
 
 // A kept sample: this, then numbers (of each field how many texts it has, and their lengths; then the labels of a multi-label
 // source), the id, the texts, the image file. Little-endian.
-struct Header {
+struct KeptHeader {
   uint32_t magic, checksum;  // the checksum is of all that follows it
   int32_t label;             // of a multi-label source how many labels there are
   uint32_t id_size, numbers;
@@ -35,7 +35,7 @@ struct Header {
 };
 constexpr size_t kUnchecked = 2 * sizeof(uint32_t);
 
-uint32_t checksum(std::string_view kept) { return store::crc32c(store::as_bytes(kept.substr(kUnchecked))); }
+uint32_t kept_checksum(std::string_view kept) { return store::crc32c(store::as_bytes(kept.substr(kUnchecked))); }
 
 // `image`: the sample's file, or its picture.
 std::string pack(const Sample& sample, ByteSpan image, bool multi_label, const std::string& id, uint64_t stamp) {
@@ -46,12 +46,12 @@ std::string pack(const Sample& sample, ByteSpan image, bool multi_label, const s
   }
   for (const int32_t label : multi_label ? sample.labels : std::vector<int32_t>())
     numbers.push_back(static_cast<uint32_t>(label));
-  const Header header{kMagic,
-                      0,
-                      multi_label ? static_cast<int32_t>(sample.labels.size()) : sample.label,
-                      static_cast<uint32_t>(id.size()),
-                      static_cast<uint32_t>(numbers.size()),
-                      {static_cast<uint32_t>(stamp), static_cast<uint32_t>(stamp >> 32)}};
+  const KeptHeader header{kKeptMagic,
+                          0,
+                          multi_label ? static_cast<int32_t>(sample.labels.size()) : sample.label,
+                          static_cast<uint32_t>(id.size()),
+                          static_cast<uint32_t>(numbers.size()),
+                          {static_cast<uint32_t>(stamp), static_cast<uint32_t>(stamp >> 32)}};
   std::string kept(reinterpret_cast<const char*>(&header), sizeof header);
   kept.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(uint32_t));
   kept += id;
@@ -59,19 +59,19 @@ std::string pack(const Sample& sample, ByteSpan image, bool multi_label, const s
     for (const std::string_view text : field) kept += text;
   }
   kept.append(reinterpret_cast<const char*>(image.data()), image.size());
-  const uint32_t sum = checksum(kept);
-  std::memcpy(kept.data() + offsetof(Header, checksum), &sum, sizeof sum);
+  const uint32_t sum = kept_checksum(kept);
+  std::memcpy(kept.data() + offsetof(KeptHeader, checksum), &sum, sizeof sum);
   return kept;
 }
 
 // Points `sample` into its memory, which is a kept sample, and gives the stamp it was kept with; nothing when it is another's
 // or damaged.
-std::optional<uint64_t> unpack(Sample& sample, bool multi_label, const std::string& id) {
+std::optional<uint64_t> unpack_sample(Sample& sample, bool multi_label, const std::string& id) {
   const std::string_view kept(reinterpret_cast<const char*>(sample.memory.data()), sample.memory.size());
-  Header header;
+  KeptHeader header;
   if (kept.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, kept.data(), sizeof header);
-  if (header.magic != kMagic || header.checksum != checksum(kept)) return std::nullopt;
+  if (header.magic != kKeptMagic || header.checksum != kept_checksum(kept)) return std::nullopt;
   size_t at = sizeof header + header.numbers * sizeof(uint32_t);
   if (at > kept.size() || kept.substr(at, header.id_size) != id) return std::nullopt;
   at += header.id_size;
@@ -180,7 +180,7 @@ class DiskCache final : public ForwardingSource {
   // Reads what another process kept since this one looked.
   bool adopt(int64_t index, Sample& sample) const {
     if (read_whole_file(file_of(index), sample.memory)) return false;
-    const std::optional<uint64_t> kept = unpack(sample, multi_label(), id(index));
+    const std::optional<uint64_t> kept = unpack_sample(sample, multi_label(), id(index));
     if (!kept || source_->stamp(index) != kept) return false;
     State expected = State::kUnknown;
     // What is there counts, though it may be more than the limit: nothing is added then.
@@ -195,7 +195,7 @@ class DiskCache final : public ForwardingSource {
     std::atomic<State>& state = states_[static_cast<size_t>(index)];
     const std::string file = file_of(index);
     const std::optional<uint64_t> kept =
-        read_whole_file(file, sample.memory) ? std::nullopt : unpack(sample, multi_label(), id(index));
+        read_whole_file(file, sample.memory) ? std::nullopt : unpack_sample(sample, multi_label(), id(index));
     if (kept && (now == State::kKept || source_->stamp(index) == kept)) {
       state.compare_exchange_strong(now, State::kKept);
       return true;

@@ -11,7 +11,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kChunk = 1 << 20;
+constexpr int64_t kCsvReadBytes = 1 << 20;
 
 // Where fields and records end: the one reading of quotes for those who look for records and those who take one apart.
 class CsvCharacters {
@@ -79,8 +79,8 @@ std::vector<Extent> find_records(const std::string& path, const store::ReadableF
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   std::optional<RecordFinder> finder;
   std::string bytes;
-  for (int64_t offset = 0; offset < file.size(); offset += kChunk) {
-    bytes.resize(static_cast<size_t>(std::min(kChunk, file.size() - offset)));
+  for (int64_t offset = 0; offset < file.size(); offset += kCsvReadBytes) {
+    bytes.resize(static_cast<size_t>(std::min(kCsvReadBytes, file.size() - offset)));
     file.read(offset, std::as_writable_bytes(std::span(bytes)));
     std::string_view rest = bytes;
     if (offset == 0) {

@@ -13,7 +13,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr size_t kPart = 1 << 16;
+constexpr size_t kInflateBytes = 1 << 16;
 constexpr int kEither = 15 + 32;  // of the window's bits: 32 KiB, and a header of zlib's or gzip's
 
 class Inflater {
@@ -47,11 +47,11 @@ std::string inflate_bytes(std::string_view packed, size_t most) {
       if (inflateReset2(&stream, kEither) != Z_OK) throw std::bad_alloc();
     }
     const size_t have = out.size();
-    out.resize(have + kPart);
+    out.resize(have + kInflateBytes);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + have);
-    stream.avail_out = kPart;
+    stream.avail_out = kInflateBytes;
     const int code = ::inflate(&stream, Z_NO_FLUSH);
-    out.resize(have + kPart - stream.avail_out);
+    out.resize(have + kInflateBytes - stream.avail_out);
     if (code == Z_MEM_ERROR) throw std::bad_alloc();
     if (code == Z_BUF_ERROR) throw data_error("what is packed is cut short");
     if (code != Z_OK && code != Z_STREAM_END) throw data_error("what is packed is damaged");

@@ -7,7 +7,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kChunk = 1 << 20;
+constexpr int64_t kLineReadBytes = 1 << 20;
 
 // Lines from bytes that come piece by piece.
 class LineFinder {
@@ -42,8 +42,8 @@ std::vector<Extent> find_lines(const store::ReadableFile& file, bool first_alone
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   LineFinder finder;
   std::string bytes;
-  for (int64_t offset = 0; offset < file.size(); offset += kChunk) {
-    bytes.resize(static_cast<size_t>(std::min(kChunk, file.size() - offset)));
+  for (int64_t offset = 0; offset < file.size(); offset += kLineReadBytes) {
+    bytes.resize(static_cast<size_t>(std::min(kLineReadBytes, file.size() - offset)));
     file.read(offset, std::as_writable_bytes(std::span(bytes)));
     std::string_view rest = bytes;
     if (offset == 0 && rest.starts_with(kMark)) {

@@ -6,20 +6,20 @@
 namespace tessera::data {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr const char* kMark = "tessera_manifest";
 constexpr int64_t kMaxOfShard = int64_t{1} << 50;
 
-Json to_json(const ManifestFile& file) {
-  Json json = {
+ordered_json to_json(const ManifestFile& file) {
+  ordered_json json = {
       {"name", file.name}, {"split", file.split}, {"samples", file.samples}, {"bytes", file.size}, {"sha256", file.sha256}};
   if (!file.lists.empty()) json["lists"] = file.lists;
   if (!file.unreadable.empty()) json["unreadable"] = file.unreadable;
   return json;
 }
 
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dumped(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
 // A whole number of samples or bytes; -1 for what is none, whatever its type and size.
 int64_t amount_of(const nlohmann::json& json) {

@@ -15,19 +15,19 @@
 namespace tessera::data {
 namespace {
 
-constexpr size_t kHeader = 128, kMost = size_t{64} << 20;
+constexpr size_t kMatHeader = 128, kMaxMatBytes = size_t{64} << 20;
 constexpr size_t kMaxStructs = 1 << 20;
 
 // Data types of elements, and classes of arrays.
-enum Type : uint32_t {
+enum ElementType : uint32_t {
   kInt8 = 1,
   kUint8 = 2,
   kInt16 = 3,
   kUint16 = 4,
   kInt32 = 5,
   kUint32 = 6,
-  kSingle = 7,
-  kDouble = 9,
+  kSingleElement = 7,
+  kDoubleElement = 9,
   kInt64 = 12,
   kUint64 = 13,
   kMatrix = 14,
@@ -35,12 +35,12 @@ enum Type : uint32_t {
   kUtf8 = 16,
   kUtf16 = 17
 };
-enum Class : uint32_t { kStructClass = 2, kCharClass = 4, kFirstNumber = 6, kLastNumber = 15 };
+enum ArrayClass : uint32_t { kStructClass = 2, kCharClass = 4, kFirstNumber = 6, kLastNumber = 15 };
 
 [[noreturn]] void damaged() { throw data_error("it is damaged or cut short"); }
 
 template <class T>
-T load(std::string_view bytes, size_t at = 0) {
+T load_number(std::string_view bytes, size_t at = 0) {
   T value;
   if (bytes.size() < sizeof value || at > bytes.size() - sizeof value) damaged();
   std::memcpy(&value, bytes.data() + at, sizeof value);
@@ -54,14 +54,14 @@ struct Element {
 
 // The element that `rest` begins with, taken off it with what fills it up to 8 bytes. Packed ones are not filled up.
 Element take_element(std::string_view& rest) {
-  const auto tag = load<uint32_t>(rest);
+  const auto tag = load_number<uint32_t>(rest);
   Element out;
   size_t size = 0, at = 0;
   if (tag >> 16 != 0) {  // four bytes at most, in the tag itself
     out.type = tag & 0xffff, size = tag >> 16, at = 4;
     if (size > 4) damaged();
   } else {
-    out.type = tag, size = load<uint32_t>(rest, 4), at = 8;
+    out.type = tag, size = load_number<uint32_t>(rest, 4), at = 8;
   }
   if (rest.size() < at || size > rest.size() - at) damaged();
   out.data = rest.substr(at, size);
@@ -72,14 +72,14 @@ Element take_element(std::string_view& rest) {
 
 // What every array begins with; `rest` is what it holds. Empty cells of structs are arrays without any of that: class 0.
 struct Array {
-  uint32_t of = 0;  // Class
+  uint32_t of = 0;  // ArrayClass
   std::vector<int32_t> dims;
   std::string_view name, rest;
 
   size_t count() const {
     size_t count = 1;
     for (const int32_t dim : dims) {
-      if (dim < 0 || (dim > 0 && count > kMost / static_cast<size_t>(dim))) damaged();
+      if (dim < 0 || (dim > 0 && count > kMaxMatBytes / static_cast<size_t>(dim))) damaged();
       count *= static_cast<size_t>(dim);
     }
     return count;
@@ -92,8 +92,8 @@ Array parse_array(std::string_view data) {
   const Element flags = take_element(data), dims = take_element(data), name = take_element(data);
   if (flags.type != kUint32 || flags.data.size() != 8 || dims.type != kInt32 || dims.data.size() % 4 != 0 || name.type != kInt8)
     damaged();
-  out.of = load<uint32_t>(flags.data) & 0xff;
-  for (size_t at = 0; at < dims.data.size(); at += 4) out.dims.push_back(load<int32_t>(dims.data, at));
+  out.of = load_number<uint32_t>(flags.data) & 0xff;
+  for (size_t at = 0; at < dims.data.size(); at += 4) out.dims.push_back(load_number<int32_t>(dims.data, at));
   out.name = name.data;
   out.rest = data;
   return out;
@@ -121,10 +121,10 @@ void put_utf8(uint32_t point, std::string& out) {
 std::string from_utf16(std::string_view data) {
   std::string out;
   for (size_t at = 0; at + 2 <= data.size(); at += 2) {
-    const uint32_t unit = load<uint16_t>(data, at);
+    const uint32_t unit = load_number<uint16_t>(data, at);
     uint32_t point = unit;
     if (unit >= 0xd800 && unit < 0xe000) {
-      const uint32_t next = at + 4 <= data.size() ? load<uint16_t>(data, at + 2) : 0;
+      const uint32_t next = at + 4 <= data.size() ? load_number<uint16_t>(data, at + 2) : 0;
       const bool pair = unit < 0xdc00 && next >= 0xdc00 && next < 0xe000;
       point = pair ? 0x10000 + ((unit - 0xd800) << 10) + (next - 0xdc00) : 0xfffd;
       if (pair) at += 2;
@@ -134,7 +134,7 @@ std::string from_utf16(std::string_view data) {
   return out;
 }
 
-std::string text_of(const Element& element) {
+std::string element_text(const Element& element) {
   switch (element.type) {
     case kUtf8: return std::string(element.data);
     case kUint16:
@@ -152,25 +152,25 @@ std::string text_of(const Element& element) {
 double number_of(const Element& element) {
   const std::string_view data = element.data;
   switch (element.type) {
-    case kInt8: return load<int8_t>(data);
-    case kUint8: return load<uint8_t>(data);
-    case kInt16: return load<int16_t>(data);
-    case kUint16: return load<uint16_t>(data);
-    case kInt32: return load<int32_t>(data);
-    case kUint32: return load<uint32_t>(data);
-    case kSingle: return static_cast<double>(load<float>(data));
-    case kDouble: return load<double>(data);
-    case kInt64: return static_cast<double>(load<int64_t>(data));
-    case kUint64: return static_cast<double>(load<uint64_t>(data));
+    case kInt8: return load_number<int8_t>(data);
+    case kUint8: return load_number<uint8_t>(data);
+    case kInt16: return load_number<int16_t>(data);
+    case kUint16: return load_number<uint16_t>(data);
+    case kInt32: return load_number<int32_t>(data);
+    case kUint32: return load_number<uint32_t>(data);
+    case kSingleElement: return static_cast<double>(load_number<float>(data));
+    case kDoubleElement: return load_number<double>(data);
+    case kInt64: return static_cast<double>(load_number<int64_t>(data));
+    case kUint64: return static_cast<double>(load_number<uint64_t>(data));
     default: damaged();
   }
 }
 
-MatValue value_of(Array array) {
+MatValue mat_value(Array array) {
   MatValue out;
   if (array.of == kCharClass) {
     if (array.dims.size() == 2 && (array.dims[0] == 1 || array.count() == 0) && !array.rest.empty())
-      out.text = text_of(take_element(array.rest));
+      out.text = element_text(take_element(array.rest));
   } else if (array.of >= kFirstNumber && array.of <= kLastNumber && array.count() == 1) {
     out.number = number_of(take_element(array.rest));
   }
@@ -180,7 +180,7 @@ MatValue value_of(Array array) {
 std::vector<MatStruct> structs_of(Array array, const std::vector<std::string>& fields) {
   const Element width = take_element(array.rest), names = take_element(array.rest);
   if (width.type != kInt32 || names.type != kInt8) damaged();
-  const auto length = load<int32_t>(width.data);
+  const auto length = load_number<int32_t>(width.data);
   if (length < 1 || names.data.size() % static_cast<size_t>(length) != 0) damaged();
   std::vector<std::string> known;
   for (size_t at = 0; at < names.data.size(); at += static_cast<size_t>(length)) {
@@ -203,7 +203,7 @@ std::vector<MatStruct> structs_of(Array array, const std::vector<std::string>& f
     for (const size_t at : place) {
       const Element cell = take_element(array.rest);
       if (cell.type != kMatrix) damaged();
-      if (at < fields.size()) values[at] = value_of(parse_array(cell.data));
+      if (at < fields.size()) values[at] = mat_value(parse_array(cell.data));
     }
   }
   return out;
@@ -211,16 +211,16 @@ std::vector<MatStruct> structs_of(Array array, const std::vector<std::string>& f
 
 std::vector<MatStruct> find_structs(std::string_view bytes, const std::string& variable,
                                     const std::vector<std::string>& fields) {
-  if (bytes.size() < kHeader || !bytes.starts_with("MATLAB 5.0 MAT-file"))
+  if (bytes.size() < kMatHeader || !bytes.starts_with("MATLAB 5.0 MAT-file"))
     throw data_error(bytes.starts_with("MATLAB 7.3") ? "it is a MAT-file of version 7.3, which is HDF5"
                                                      : "it is no MAT-file of version 5");
   if (bytes.substr(126, 2) != "IM") throw data_error("it is a MAT-file in big-endian order");
-  bytes.remove_prefix(kHeader);
+  bytes.remove_prefix(kMatHeader);
   while (!bytes.empty()) {
     Element element = take_element(bytes);
     std::string unpacked;
     if (element.type == kCompressed) {
-      unpacked = inflate_bytes(element.data, kMost);
+      unpacked = inflate_bytes(element.data, kMaxMatBytes);
       std::string_view rest = unpacked;
       element = take_element(rest);
     }
@@ -238,7 +238,7 @@ std::vector<MatStruct> find_structs(std::string_view bytes, const std::string& v
 std::vector<MatStruct> read_mat_structs(std::string_view bytes, const std::string& where, const std::string& variable,
                                         const std::vector<std::string>& fields) {
   try {
-    if (bytes.size() > kMost) throw data_error(fmt::format("it has {}", human_bytes(static_cast<double>(bytes.size()))));
+    if (bytes.size() > kMaxMatBytes) throw data_error(fmt::format("it has {}", human_bytes(static_cast<double>(bytes.size()))));
     return find_structs(bytes, variable, fields);
   } catch (const Error& error) {
     throw data_error("cannot be read as a MAT-file: " + error.message(), where, error.help());

@@ -9,7 +9,7 @@ namespace tessera::data {
 namespace {
 
 constexpr int64_t kBlock = 512;
-constexpr int64_t kMaxName = 1 << 20;  // of the data of headers with names
+constexpr int64_t kMaxNameData = 1 << 20;  // of the data of headers with names
 
 // Fields of a header: offset and length.
 struct Field {
@@ -44,7 +44,7 @@ std::optional<int64_t> number(std::string_view bytes) {
   return value;
 }
 
-int64_t checksum(std::string_view header) {
+int64_t header_checksum(std::string_view header) {
   int64_t sum = 0;
   for (size_t i = 0; i < header.size(); ++i) {
     const bool blank = i >= kChecksum.at && i < kChecksum.at + kChecksum.size;
@@ -108,7 +108,7 @@ std::string block(std::string_view name, std::string_view prefix, int64_t size, 
   header[kType] = type;
   put(header, kMagic, std::string_view("ustar\0", 6));
   put(header, kVersion, "00");
-  put(header, kChecksum, octal(checksum(header), 6) + std::string("\0 ", 2));
+  put(header, kChecksum, octal(header_checksum(header), 6) + std::string("\0 ", 2));
   return header;
 }
 
@@ -134,7 +134,7 @@ std::optional<TarMember> read_tar_member(const std::string& path, Window& window
     const std::string header(window.get(offset, kBlock));
     if (header.find_first_not_of('\0') == std::string::npos) return std::nullopt;
     const auto sum = number(field(header, kChecksum));
-    if (!sum || *sum != checksum(header)) {
+    if (!sum || *sum != header_checksum(header)) {
       fail_at(path, offset, offset == 0 ? "this is no tar archive: wrong checksum" : "wrong checksum of a member's header",
               offset == 0 ? "compressed archives must be uncompressed first" : kCopyAgain);
     }
@@ -151,7 +151,7 @@ std::optional<TarMember> read_tar_member(const std::string& path, Window& window
       member.regular = type == '0' || type == '\0' || type == '7';
       return member;
     }
-    if (size > kMaxName) fail_at(path, offset, fmt::format("a header of {} bytes", size));
+    if (size > kMaxNameData) fail_at(path, offset, fmt::format("a header of {} bytes", size));
     const std::string_view content = window.get(data, size);
     if (type == 'L') gnu_name = std::string(text(content));
     if (type == 'x') {

@@ -16,18 +16,18 @@ using Json = nlohmann::json;
 
 constexpr const char* kDefaultTemplate = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}";
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_info(const std::string& path, const std::string& what) {
   throw data_error(fmt::format("`{}`: {}", path, what), {}, "prepare the data set again with a current TFDS");
 }
 
 Json parse(const std::string& path, std::string_view text) {
   JsonResult json = read_json(text);
-  if (!json.problem.empty()) fail(path, "it is no JSON object: " + json.problem);
-  if (!json.value.is_object()) fail(path, "it is no JSON object");
+  if (!json.problem.empty()) fail_info(path, "it is no JSON object: " + json.problem);
+  if (!json.value.is_object()) fail_info(path, "it is no JSON object");
   return std::move(json.value);
 }
 
-std::string text_of(const Json& object, const char* key, std::string fallback = {}) {
+std::string text_member(const Json& object, const char* key, std::string fallback = {}) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : fallback;
 }
@@ -44,8 +44,8 @@ std::optional<int64_t> integer_of(const Json& value) {
 }
 
 TfdsSplit parse_split(const std::string& path, const Json& json) {
-  if (!json.is_object()) fail(path, "a split is no object");
-  TfdsSplit split{text_of(json, "name"), text_of(json, "filepathTemplate", kDefaultTemplate), {}};
+  if (!json.is_object()) fail_info(path, "a split is no object");
+  TfdsSplit split{text_member(json, "name"), text_member(json, "filepathTemplate", kDefaultTemplate), {}};
   if (const auto lengths = json.find("shardLengths"); lengths != json.end() && lengths->is_array()) {
     // More samples than any split has. They are added up.
     constexpr int64_t kMaxSamples = int64_t{1} << 50;
@@ -53,7 +53,7 @@ TfdsSplit parse_split(const std::string& path, const Json& json) {
     for (const Json& one : *lengths) {
       const auto length = integer_of(one);
       if (!length || *length < 0 || *length > kMaxSamples || (samples += *length) > kMaxSamples)
-        fail(path, fmt::format("shardLengths of `{}` are no numbers", split.name));
+        fail_info(path, fmt::format("shardLengths of `{}` are no numbers", split.name));
       split.shard_lengths.push_back(*length);
     }
   }
@@ -66,7 +66,7 @@ std::vector<std::string> parse_supervised(const Json& info) {
   const Json items = info.value(Json::json_pointer("/supervisedKeys/tuple/items"), Json::array());
   if (!items.is_array()) return keys;
   for (const Json& item : items) {
-    if (item.is_object()) keys.push_back(text_of(item, "featureKey"));
+    if (item.is_object()) keys.push_back(text_member(item, "featureKey"));
   }
   return keys;
 }
@@ -88,7 +88,7 @@ void add_features(const Json& feature, const std::string& key, std::vector<TfdsF
     return;
   }
   if (key.empty()) return;
-  TfdsFeature found{key, TfdsKind::kOther, text_of(feature, "pythonClassName"), 0};
+  TfdsFeature found{key, TfdsKind::kOther, text_member(feature, "pythonClassName"), 0};
   found.type = found.type.substr(found.type.rfind('.') + 1);
   if (!listed && (found.type == "Image" || feature.contains("image"))) found.kind = TfdsKind::kImage;
   if (found.type == "Text" || feature.contains("text")) found.kind = TfdsKind::kText;
@@ -186,19 +186,19 @@ const TfdsSplit* TfdsInfo::find(std::string_view split) const {
 
 TfdsInfo parse_tfds_info(const std::string& path, std::string_view text) {
   const Json json = parse(path, text);
-  TfdsInfo info{text_of(json, "name"), text_of(json, "fileFormat", "tfrecord"), {}, parse_supervised(json)};
-  if (info.name.empty()) fail(path, "it has no `name`");
+  TfdsInfo info{text_member(json, "name"), text_member(json, "fileFormat", "tfrecord"), {}, parse_supervised(json)};
+  if (info.name.empty()) fail_info(path, "it has no `name`");
   if (const auto splits = json.find("splits"); splits != json.end() && splits->is_array()) {
     for (const Json& split : *splits) info.splits.push_back(parse_split(path, split));
   }
-  if (info.splits.empty()) fail(path, "it has no splits");
+  if (info.splits.empty()) fail_info(path, "it has no splits");
   return info;
 }
 
 std::vector<TfdsFeature> parse_tfds_features(const std::string& path, std::string_view text) {
   std::vector<TfdsFeature> features;
   add_features(parse(path, text), "", features, 0);
-  if (features.empty()) fail(path, "it has no features");
+  if (features.empty()) fail_info(path, "it has no features");
   return features;
 }
 

@@ -59,13 +59,6 @@ class SampleWalk {
   int64_t offset_ = 0;
 };
 
-std::string read(const store::ReadableFile& file, const Extent& extent) {
-  check_sample_bytes(extent.length);
-  std::string bytes(static_cast<size_t>(extent.length), '\0');
-  file.read(extent.offset, std::as_writable_bytes(std::span(bytes)));
-  return bytes;
-}
-
 }  // namespace
 
 std::optional<WdsName> parse_wds_name(std::string_view path) {
@@ -98,7 +91,7 @@ std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile&
     samples.push_back(found->extent);
     if (!visit) continue;
     const auto member = std::ranges::find(found->members, extension, [](const auto& one) { return one.first; });
-    const std::string bytes = member == found->members.end() ? "" : read(file, member->second);
+    const std::string bytes = member == found->members.end() ? "" : read_extent(file, member->second);
     visit(
         {found->key, member == found->members.end() ? std::vector<WdsMember>() : std::vector{WdsMember{member->first, bytes}}});
   }
@@ -108,7 +101,7 @@ std::vector<Extent> scan_wds(const std::string& path, const store::ReadableFile&
 bool visit_first_wds(const std::string& path, const store::ReadableFile& file,
                      const std::function<void(const WdsSample&)>& visit) {
   const auto found = SampleWalk(path, file).next();
-  if (found) visit(parse_wds_sample(path, read(file, found->extent)));
+  if (found) visit(parse_wds_sample(path, read_extent(file, found->extent)));
   return found.has_value();
 }
 

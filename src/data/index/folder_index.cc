@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kSections = 8;
-constexpr int kThreads = 16;  // waiting for disks, not for cores
+constexpr size_t kFolderSections = 8;
+constexpr int kListingThreads = 16;  // waiting for disks, not for cores
 
 std::string layout_help(const std::string& path) {
   return fmt::format(
@@ -104,7 +104,7 @@ bool unchanged(const std::string& root, const TextView& directories, std::span<c
   constexpr size_t kGrain = 64;
   const auto parts = static_cast<int64_t>((directories.size() + kGrain - 1) / kGrain);
   std::atomic<bool> same = true;
-  parallel_for(parts, thread_count(kThreads, parts), [&](int64_t part, int) {
+  parallel_for(parts, thread_count(kListingThreads, parts), [&](int64_t part, int) {
     const size_t begin = static_cast<size_t>(part) * kGrain, end = std::min(directories.size(), begin + kGrain);
     try {
       for (size_t i = begin; i < end && same; ++i) {
@@ -168,7 +168,7 @@ void FolderIndex::refuse_parts(const std::string& root, const std::string& where
 }
 
 bool FolderIndex::load(const std::string& root, const std::string& path) {
-  auto sidecar = Sidecar::open(path, SidecarKind::kFolder, {}, kSections);
+  auto sidecar = Sidecar::open(path, SidecarKind::kFolder, {}, kFolderSections);
   if (!sidecar) return false;
   const auto directory_ends = sidecar->array<uint64_t>(1), class_ends = sidecar->array<uint64_t>(4),
              file_ends = sidecar->array<uint64_t>(7);
@@ -213,7 +213,7 @@ void FolderIndex::list(const std::string& root, const std::string& sidecar, cons
   {
     IndexProgress progress(root, "files listed");
     const auto count = static_cast<int64_t>(classes_.size());
-    parallel_for(count, thread_count(kThreads, count), [&](int64_t i, int) {
+    parallel_for(count, thread_count(kListingThreads, count), [&](int64_t i, int) {
       ClassListing& one = found[static_cast<size_t>(i)];
       list_below(root, classes_[static_cast<size_t>(i)], one, progress);
       std::sort(one.files.begin(), one.files.end());

@@ -20,8 +20,8 @@
 namespace tessera::data {
 namespace {
 
-constexpr const char* kName = ".tessera-index";
-constexpr size_t kSections = 7;
+constexpr const char* kIndexName = ".tessera-index";
+constexpr size_t kObjectsSections = 7;
 constexpr int64_t kMaxObject = int64_t{1} << 43;  // larger than any bucket takes; so many as there can be don't overflow a sum
 std::atomic<bool> anew = false;
 
@@ -95,7 +95,7 @@ std::string FolderObjects::encode() const {
 }
 
 std::optional<FolderObjects> FolderObjects::decode(std::string_view bytes) {
-  const auto sidecar = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), SidecarKind::kObjects, {}, kSections);
+  const auto sidecar = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), SidecarKind::kObjects, {}, kObjectsSections);
   if (!sidecar) return std::nullopt;
   const auto name_ends = sidecar->array<uint64_t>(1), file_ends = sidecar->array<uint64_t>(4);
   const auto starts = sidecar->array<int64_t>(2), numbers = sidecar->array<int64_t>(6);
@@ -118,7 +118,7 @@ std::optional<FolderObjects> FolderObjects::decode(std::string_view bytes) {
 }
 
 FolderObjects open_folder_objects(const std::string& url) {
-  const std::string at = store::join_path(url, kName);
+  const std::string at = store::join_path(url, kIndexName);
   if (auto kept = kept_beside(at)) return *std::move(kept);
   FolderObjects listed;
   listed.listed = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -61,7 +61,7 @@ void check_size(const std::string& path, const ManifestFile& wanted) {
 }
 
 // The other shards of the splits in use are there too, even where a pattern finds fewer.
-void check_present(const std::string& folder, const Entries& entries, const std::set<std::string>& splits) {
+void check_listed_shards(const std::string& folder, const Entries& entries, const std::set<std::string>& splits) {
   for (const auto& [name, file] : entries) {
     const std::string path = store::join_path(folder, name);
     if (!splits.contains(file.split) || store::files_at(path).info(path)) continue;
@@ -137,7 +137,7 @@ std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::strin
         throw data_error(fmt::format("{} of the shards tells of too many samples", kManifestFile));
       }
     }
-    for (const auto& [folder, of_folder] : splits) check_present(folder, *manifests.of(folder), of_folder);
+    for (const auto& [folder, of_folder] : splits) check_listed_shards(folder, *manifests.of(folder), of_folder);
   } catch (const Error& error) {
     throw data_error(error.message(), where, error.help());
   }

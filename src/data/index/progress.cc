@@ -7,11 +7,15 @@
 
 namespace tessera::data {
 namespace {
-constexpr int64_t kFirst = 500, kInterval = 100;  // milliseconds
+constexpr int64_t kFirstReport = 500, kInterval = 100;  // milliseconds
 }  // namespace
 
 IndexProgress::IndexProgress(std::string what, std::string unit, int64_t total)
-    : what_(std::move(what)), unit_(std::move(unit)), total_(total), next_(kFirst), start_(std::chrono::steady_clock::now()) {}
+    : what_(std::move(what)),
+      unit_(std::move(unit)),
+      total_(total),
+      next_(kFirstReport),
+      start_(std::chrono::steady_clock::now()) {}
 
 IndexProgress::~IndexProgress() {
   if (shown_) log_status("");

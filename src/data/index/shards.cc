@@ -20,9 +20,9 @@ namespace {
 // Sections of the sidecar.
 enum : size_t { kCounts, kBlockEnds, kBlockCrcs, kLabelRange, kLabelNames, kLabelEnds, kBlocks, kSections };
 
-constexpr int kThreads = 16;  // waiting for disks, not for cores
+constexpr int kShardThreads = 16;  // waiting for disks, not for cores
 
-uint32_t checksum(std::string_view bytes) { return store::crc32c(store::as_bytes(bytes)); }
+uint32_t block_crc(std::string_view bytes) { return store::crc32c(store::as_bytes(bytes)); }
 
 }  // namespace
 
@@ -66,10 +66,11 @@ void ShardIndex::stat_all() {
   const bool remote = std::ranges::any_of(paths_, [](const std::string& path) { return store::is_remote(path); });
   const int64_t grain = remote ? 1 : 256;
   try {
-    parallel_for((count + grain - 1) / grain, thread_count(count > 4 * grain ? kThreads : 1, count), [&](int64_t part, int) {
-      for (int64_t i = part * grain; i < std::min(count, (part + 1) * grain); ++i)
-        stamps_[static_cast<size_t>(i)] = stamp_of(paths_[static_cast<size_t>(i)]);
-    });
+    parallel_for((count + grain - 1) / grain, thread_count(count > 4 * grain ? kShardThreads : 1, count),
+                 [&](int64_t part, int) {
+                   for (int64_t i = part * grain; i < std::min(count, (part + 1) * grain); ++i)
+                     stamps_[static_cast<size_t>(i)] = stamp_of(paths_[static_cast<size_t>(i)]);
+                 });
   } catch (const Error& error) {
     throw data_error(error.message(), options_.where, error.help());
   }
@@ -139,7 +140,7 @@ void ShardIndex::build() {
   built.labels.resize(paths_.size());
   built.found.resize(paths_.size());
   IndexProgress progress(options_.name, "shards scanned", count);
-  parallel_for(count, thread_count(kThreads, count), [&](int64_t index, int) {
+  parallel_for(count, thread_count(kShardThreads, count), [&](int64_t index, int) {
     const auto i = static_cast<size_t>(index);
     try {
       ShardScan scan = scan_shard(i, *store::files_at(paths_[i]).open(paths_[i]));
@@ -179,7 +180,7 @@ void ShardIndex::join_blocks(Built& built) {
     const std::string block = std::exchange(built.extents[i], {}) + std::exchange(built.labels[i], {}).encode(names);
     built_blocks_ += block;
     block_ends_.push_back(built_blocks_.size());
-    block_crcs_.push_back(checksum(block));
+    block_crcs_.push_back(block_crc(block));
   }
 }
 
@@ -211,7 +212,7 @@ std::string ShardIndex::block(size_t shard) const {
   const std::string_view all = sidecar_ ? sidecar_->section(kBlocks) : std::string_view(built_blocks_);
   const uint64_t begin = shard == 0 ? 0 : block_ends_[shard - 1];
   std::string bytes(all.substr(begin, block_ends_[shard] - begin));
-  return checksum(bytes) == block_crcs_[shard] ? bytes : std::string();
+  return block_crc(bytes) == block_crcs_[shard] ? bytes : std::string();
 }
 
 ShardScan ShardIndex::scan_shard(size_t shard, const store::ReadableFile& file) const {

@@ -13,11 +13,11 @@
 namespace tessera::data {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'S', 'R', 'I', 'N', 'D', 'E', 'X'};
-constexpr uint32_t kVersion = 2;
-constexpr size_t kAlignment = 64;
+constexpr char kSidecarMagic[8] = {'T', 'S', 'R', 'I', 'N', 'D', 'E', 'X'};
+constexpr uint32_t kSidecarVersion = 2;
+constexpr size_t kSectionAlignment = 64;
 
-struct Header {
+struct SidecarHeader {
   char magic[8];
   uint32_t version;
   uint32_t crc;  // of everything after it up to the end of the table
@@ -29,15 +29,15 @@ struct TableEntry {
   uint64_t offset, size;
   uint32_t crc, checked;
 };
-static_assert(sizeof(Header) == 40 && sizeof(TableEntry) == 24);
+static_assert(sizeof(SidecarHeader) == 40 && sizeof(TableEntry) == 24);
 constexpr size_t kCrcFrom = 16;
 
-size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t offset) { return (offset + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
 
 std::string make_head(SidecarKind kind, const Hash128& fingerprint, const std::vector<SidecarSection>& sections) {
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kVersion;
+  SidecarHeader header{};
+  std::memcpy(header.magic, kSidecarMagic, sizeof kSidecarMagic);
+  header.version = kSidecarVersion;
   header.fingerprint_high = fingerprint.high;
   header.fingerprint_low = fingerprint.low;
   header.kind = static_cast<uint32_t>(kind);
@@ -51,14 +51,14 @@ std::string make_head(SidecarKind kind, const Hash128& fingerprint, const std::v
     offset = aligned(offset + section.bytes.size());
   }
   const uint32_t crc = store::crc32c(store::as_bytes(std::string_view(head).substr(kCrcFrom)));
-  std::memcpy(head.data() + offsetof(Header, crc), &crc, sizeof crc);
+  std::memcpy(head.data() + offsetof(SidecarHeader, crc), &crc, sizeof crc);
   head.resize(aligned(head.size()));
   return head;
 }
 
 // The file's bytes in order. The parts borrow `head` and what the sections do.
 std::vector<std::string_view> parts_of(std::string_view head, const std::vector<SidecarSection>& sections) {
-  static const std::string zeros(kAlignment, '\0');
+  static const std::string zeros(kSectionAlignment, '\0');
   std::vector<std::string_view> parts = {head};
   for (const SidecarSection& section : sections) {
     parts.push_back(section.bytes);
@@ -67,7 +67,7 @@ std::vector<std::string_view> parts_of(std::string_view head, const std::vector<
   return parts;
 }
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string name_in_directory(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -82,7 +82,7 @@ bool write_sidecar(const std::string& path, SidecarKind kind, const Hash128& fin
   if (path.empty()) return false;
   const std::string head = make_head(kind, fingerprint, sections);
   try {
-    store::PrivateDirectory::make(store::parent_path(path)).write(file_name(path), parts_of(head, sections));
+    store::PrivateDirectory::make(store::parent_path(path)).write(name_in_directory(path), parts_of(head, sections));
     return true;
   } catch (const Error& error) {
     store::tell_cache_unused(error);
@@ -101,7 +101,7 @@ std::optional<Sidecar> Sidecar::open(const std::string& path, SidecarKind kind, 
   if (path.empty()) return std::nullopt;
   try {
     const auto directory = store::PrivateDirectory::find(store::parent_path(path));
-    auto bytes = directory ? directory->map(file_name(path)) : std::nullopt;
+    auto bytes = directory ? directory->map(name_in_directory(path)) : std::nullopt;
     return bytes ? parse(*std::move(bytes), kind, fingerprint, sections) : std::nullopt;
   } catch (const Error& error) {
     store::tell_cache_unused(error);
@@ -113,18 +113,18 @@ std::optional<Sidecar> Sidecar::parse(store::Bytes bytes, SidecarKind kind, cons
   Sidecar sidecar;
   sidecar.file_ = std::move(bytes);
   const std::string_view file = store::as_text(sidecar.file_.data);
-  const size_t head = sizeof(Header) + sections * sizeof(TableEntry);
+  const size_t head = sizeof(SidecarHeader) + sections * sizeof(TableEntry);
   if (file.size() < head) return std::nullopt;
-  Header header;
+  SidecarHeader header;
   std::memcpy(&header, file.data(), sizeof header);
-  const bool ours = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.version == kVersion &&
+  const bool ours = std::memcmp(header.magic, kSidecarMagic, sizeof kSidecarMagic) == 0 && header.version == kSidecarVersion &&
                     header.kind == static_cast<uint32_t>(kind) && header.sections == sections &&
                     Hash128{header.fingerprint_high, header.fingerprint_low} == fingerprint;
   if (!ours || header.crc != store::crc32c(store::as_bytes(file.substr(kCrcFrom, head - kCrcFrom)))) return std::nullopt;
   for (size_t i = 0; i < sections; ++i) {
     TableEntry entry;
     std::memcpy(&entry, file.data() + sizeof header + i * sizeof entry, sizeof entry);
-    if (entry.offset % kAlignment != 0 || entry.offset > file.size() || entry.size > file.size() - entry.offset)
+    if (entry.offset % kSectionAlignment != 0 || entry.offset > file.size() || entry.size > file.size() - entry.offset)
       return std::nullopt;
     const std::string_view section = file.substr(entry.offset, entry.size);
     if (entry.checked && entry.crc != store::crc32c(store::as_bytes(section))) return std::nullopt;

@@ -33,7 +33,7 @@ int64_t host_rows(const LoaderOptions& options) {
   return options.row_count < 0 ? options.batch - options.row_begin : options.row_count;
 }
 
-int thread_count(const LoaderOptions& options) {
+int loading_threads(const LoaderOptions& options) {
   return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
@@ -109,7 +109,7 @@ LoaderCore::LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, 
   const int64_t count = host_rows(options);
   TESSERA_CHECK(count >= 1 && options.row_begin >= 0 && options.row_begin + count <= options.batch);
   check_memory(sets_, options);
-  const int threads = thread_count(options);
+  const int threads = loading_threads(options);
   work_->maker = std::move(rows);
   work_->rows = count;
   work_->grain = std::clamp<int64_t>(count / (int64_t{threads} * 4), 1, kMaxGrain);

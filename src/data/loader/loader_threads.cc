@@ -15,12 +15,12 @@
 namespace tessera::data {
 namespace {
 
-constexpr size_t kAlignment = 4096;
+constexpr size_t kImagesAlignment = 4096;
 // For threads that are about to come back: a sample takes less. The end of a loader waits no longer for a disk or a decoder.
 constexpr auto kGrace = std::chrono::milliseconds(200);
 
 uint8_t* allocate_images(size_t bytes) {
-  void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* memory = std::aligned_alloc(kImagesAlignment, (bytes + kImagesAlignment - 1) / kImagesAlignment * kImagesAlignment);
   if (!memory) throw std::bad_alloc();
   return static_cast<uint8_t*>(memory);
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxIndexed = 4096;
 constexpr int64_t kIndexMemory = int64_t{256} << 20, kGroupMemory = int64_t{512} << 20;
 
-ShardScan scan(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label) {
+ShardScan scan_array_record_shard(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label) {
   const ArrayRecordIndex index = read_array_record_index(path, file);
   ShardScan found{{}, index.records(), {}};
   if (!find_label) return found;
@@ -34,7 +34,7 @@ ShardScan scan(const std::string& path, const store::ReadableFile& file, const F
 class ArrayRecordSet final : public RecordSet {
  public:
   ArrayRecordSet(std::vector<std::string> paths, RecordSetOptions options)
-      : index_(std::move(paths), index_options(std::move(options), scan)) {
+      : index_(std::move(paths), index_options(std::move(options), scan_array_record_shard)) {
     if (index_.size() > 0) grouped_ = chunks(first_shard())->first[1] > 1;
   }
 

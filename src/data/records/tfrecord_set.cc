@@ -6,7 +6,7 @@
 namespace tessera::data {
 namespace {
 
-ShardScan scan(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label) {
+ShardScan scan_tfrecord_shard(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label) {
   ShardScan found;
   found.extents = scan_tfrecords(path, file);
   if (!find_label) return found;
@@ -18,7 +18,7 @@ ShardScan scan(const std::string& path, const store::ReadableFile& file, const F
 class TfrecordSet final : public RecordSet {
  public:
   TfrecordSet(std::vector<std::string> paths, RecordSetOptions options)
-      : index_(std::move(paths), index_options(std::move(options), scan)) {}
+      : index_(std::move(paths), index_options(std::move(options), scan_tfrecord_shard)) {}
 
   const ShardIndex& index() const override { return index_; }
   void prefetch(int64_t index) const override { index_.prefetch(index); }

@@ -22,21 +22,21 @@
 namespace tessera::data {
 namespace {
 
-constexpr const char* kSplit = "split";
+constexpr const char* kSplitColumn = "split";
 
 // One column's value that rows must have; column empty: all rows are taken.
-struct Split {
+struct SplitRows {
   std::string column, value;
 };
 
-struct Table {
+struct CsvTable {
   char separator = ',';
   bool header = true;
   std::vector<std::string> columns;  // names
 };
 
 // Tables by path, which the functions of a ListFormat share.
-using Tables = std::map<std::string, Table>;
+using CsvTables = std::map<std::string, CsvTable>;
 
 // "tab" or the character itself; where nothing is said, what such files usually have.
 char read_separator(CallReader& call, const std::string& path) {
@@ -47,11 +47,11 @@ char read_separator(CallReader& call, const std::string& path) {
 }
 
 // "train": of the column `split`; "fold=3": of the column `fold`.
-Split read_split(CallReader& call) {
-  const std::string text = call.text(kSplit, "");
+SplitRows read_split_rows(CallReader& call) {
+  const std::string text = call.text(kSplitColumn, "");
   if (text.empty()) return {};
   const size_t equals = text.find('=');
-  if (equals == std::string::npos) return {kSplit, text};
+  if (equals == std::string::npos) return {kSplitColumn, text};
   return {std::string(trim(text.substr(0, equals))), std::string(trim(text.substr(equals + 1)))};
 }
 
@@ -64,7 +64,7 @@ std::string separator_help(const std::string& header) {
   return "the first row of a table names its columns; header=false where there is none";
 }
 
-Table read_table(const std::string& path, char separator, bool header, const std::string& where) {
+CsvTable read_csv_table(const std::string& path, char separator, bool header, const std::string& where) {
   try {
     const auto file = store::files_at(path).open(path);
     const std::string first = first_csv_record(path, *file, separator);
@@ -75,7 +75,7 @@ Table read_table(const std::string& path, char separator, bool header, const std
       throw data_error(fmt::format("`{}` has one column, `{}`", one_line(path), one_line(first.substr(0, 200))), {},
                        separator_help(first));
     }
-    Table table{separator, header, std::move(*fields)};
+    CsvTable table{separator, header, std::move(*fields)};
     if (!header) {
       for (size_t i = 0; i < table.columns.size(); ++i) table.columns[i] = std::to_string(i + 1);
     }
@@ -94,7 +94,7 @@ std::string image_help(const std::vector<std::string>& columns) {
 }
 
 // Where there is no header, the first column is the image's file and the second, if there is one, the label.
-ListedColumns choose_columns(const FieldArguments& arguments, const Table& table) {
+ListedColumns choose_csv_columns(const FieldArguments& arguments, const CsvTable& table) {
   const auto usual = [&](const char* named, const char* numbered) { return table.header ? named : numbered; };
   ListedColumns columns{arguments.image.value_or(usual("image", "1")), {}, arguments.texts};
   const std::string label = usual("label", "2");
@@ -103,8 +103,8 @@ ListedColumns choose_columns(const FieldArguments& arguments, const Table& table
   return columns;
 }
 
-void expect_columns(const std::string& path, const Table& table, const ListedColumns& columns, const TableLabels& labels,
-                    const Split& split, const std::string& where) {
+void expect_columns(const std::string& path, const CsvTable& table, const ListedColumns& columns, const TableLabels& labels,
+                    const SplitRows& split, const std::string& where) {
   std::vector<std::string> wanted = {columns.image, split.column};
   wanted.insert(wanted.end(), columns.texts.begin(), columns.texts.end());
   if (!columns.label.empty()) std::ranges::copy(labels.read(), std::back_inserter(wanted));
@@ -117,7 +117,7 @@ void expect_columns(const std::string& path, const Table& table, const ListedCol
   }
 }
 
-std::optional<std::vector<std::string>> fields_of(const Table& table, std::string_view row, std::string* problem) {
+std::optional<std::vector<std::string>> fields_of(const CsvTable& table, std::string_view row, std::string* problem) {
   auto fields = parse_csv_record(row, table.separator);
   std::string why;
   if (!fields) {
@@ -130,25 +130,25 @@ std::optional<std::vector<std::string>> fields_of(const Table& table, std::strin
   return fields;
 }
 
-std::vector<Extent> rows_of(const std::string& path, const store::ReadableFile& file, const Table& table) {
+std::vector<Extent> rows_of(const std::string& path, const store::ReadableFile& file, const CsvTable& table) {
   std::vector<Extent> rows = scan_csv(path, file, table.separator);
   if (table.header && !rows.empty()) rows.erase(rows.begin());
   return rows;
 }
 
-std::string value_of(const Table& table, const std::vector<std::string>& fields, const std::string& column) {
+std::string column_value(const CsvTable& table, const std::vector<std::string>& fields, const std::string& column) {
   return fields[static_cast<size_t>(std::ranges::find(table.columns, column) - table.columns.begin())];
 }
 
 // A column of a row, or its labels; nothing where these can't be read, and `problem` then says why.
-std::optional<JsonField> field_of(const Table& table, const std::vector<std::string>& fields, const std::string& name,
+std::optional<JsonField> field_of(const CsvTable& table, const std::vector<std::string>& fields, const std::string& name,
                                   const TableLabels& labels, std::string* problem) {
   if (name == labels.name && !labels.columns.empty()) {
     std::vector<std::string> values;
-    for (const std::string& column : labels.columns) values.push_back(value_of(table, fields, column));
+    for (const std::string& column : labels.columns) values.push_back(column_value(table, fields, column));
     return columns_that_say_yes(labels.columns, values, problem);
   }
-  std::string value = value_of(table, fields, name);
+  std::string value = column_value(table, fields, name);
   if (name == labels.name)
     return labels.delimiter.empty() ? table_label(std::move(value)) : table_label_list(value, labels.delimiter);
   if (value.empty()) return JsonField();
@@ -156,7 +156,7 @@ std::optional<JsonField> field_of(const Table& table, const std::vector<std::str
 }
 
 // Rows that cannot be read are samples too, for whoever counts them: where there are few samples, they may be nothing else.
-void expect_rows(const Source& source, const Tables& tables, const Split& split, const std::string& where) {
+void expect_rows(const Source& source, const CsvTables& tables, const SplitRows& split, const std::string& where) {
   constexpr int64_t kFew = 100;
   constexpr size_t kShown = 20;
   if (source.size() > kFew) return;
@@ -166,7 +166,7 @@ void expect_rows(const Source& source, const Tables& tables, const Split& split,
     for (const Extent& row : rows_of(path, *file, table)) {
       const auto fields = fields_of(table, read_extent(*file, row), nullptr);
       if (!fields) continue;
-      const std::string value = value_of(table, *fields, split.column);
+      const std::string value = column_value(table, *fields, split.column);
       if (value == split.value) return;
       if (values.size() < kShown) values.insert(fmt::format("`{}`", one_line(value)));
     }
@@ -176,21 +176,21 @@ void expect_rows(const Source& source, const Tables& tables, const Split& split,
                    where, fmt::format("the column has {}", fmt::join(values, ", ")));
 }
 
-ListFormat table_format(const std::shared_ptr<const Tables>& tables, const TableLabels& labels, const Split& split) {
+ListFormat table_format(const std::shared_ptr<const CsvTables>& tables, const TableLabels& labels, const SplitRows& split) {
   const auto scan = [tables, split](const std::string& path, const store::ReadableFile& file) {
-    const Table& table = tables->at(path);
+    const CsvTable& table = tables->at(path);
     std::vector<Extent> rows = rows_of(path, file, table);
     if (split.column.empty()) return rows;
     std::erase_if(rows, [&](const Extent& row) {
       const auto fields = fields_of(table, read_extent(file, row), nullptr);
       // A row that cannot be read stays, for whoever counts such rows.
-      return fields && value_of(table, *fields, split.column) != split.value;
+      return fields && column_value(table, *fields, split.column) != split.value;
     });
     return rows;
   };
   const auto fields = [tables, labels](const std::string& path, std::string_view row, const std::vector<std::string>& names,
                                        std::string* problem) -> std::optional<std::vector<JsonField>> {
-    const Table& table = tables->at(path);
+    const CsvTable& table = tables->at(path);
     const auto all = fields_of(table, row, problem);
     if (!all) return std::nullopt;
     std::vector<JsonField> out;
@@ -214,14 +214,14 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
   const std::string root = call.text("root", ""), suffix = call.text("suffix", "");
   const char separator = read_separator(call, path);
   const bool header = call.boolean("header", true);
-  const Split split = read_split(call);
+  const SplitRows split = read_split_rows(call);
   TableLabels labels{{}, arguments.label_fields, read_label_delimiter(call, arguments)};
   call.finish();
   const std::vector<std::string> paths = find_shards(path, where);
-  auto tables = std::make_shared<Tables>();
-  for (const std::string& one : paths) (*tables)[one] = read_table(one, separator, header, where);
-  const Table& first = tables->at(paths[0]);
-  const ListedColumns columns = choose_columns(arguments, first);
+  auto tables = std::make_shared<CsvTables>();
+  for (const std::string& one : paths) (*tables)[one] = read_csv_table(one, separator, header, where);
+  const CsvTable& first = tables->at(paths[0]);
+  const ListedColumns columns = choose_csv_columns(arguments, first);
   labels.name = columns.label;
   for (const auto& [one, table] : *tables) expect_columns(one, table, columns, labels, split, where);
   const std::string label = arguments.several_labels ? labels.identity() : columns.label;
@@ -230,7 +230,7 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
   auto source =
       list_images(paths, {path, identity, root, suffix, columns, table_format(tables, labels, split), where}, arguments);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
-  if (split.column.empty() && std::ranges::count(first.columns, kSplit) > 0) {
+  if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {
     log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
                          one_line(path)));
   }

@@ -10,7 +10,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kMaxImages = 1'000'000'000'000, kMaxClasses = 1'000'000, kMaxWords = 100'000;
+constexpr int64_t kMaxImages = 1'000'000'000'000, kMaxFakeClasses = 1'000'000, kMaxWords = 100'000;
 
 class Fake final : public Source {
  public:
@@ -83,9 +83,9 @@ std::shared_ptr<const Source> make_fake(CallReader& call, std::string_view) {
   if (images < 1 || classes < 1 || classes > images) {
     call.fail(fmt::format("{} images of {} classes", images, classes), "there must be at least one image for each class");
   }
-  if (images > kMaxImages || classes > kMaxClasses) {
+  if (images > kMaxImages || classes > kMaxFakeClasses) {
     call.fail(fmt::format("{} images of {} classes", images, classes),
-              fmt::format("at most {} images of {} classes", kMaxImages, kMaxClasses));
+              fmt::format("at most {} images of {} classes", kMaxImages, kMaxFakeClasses));
   }
   if (words < 0 || words > kMaxWords) {
     call.fail(fmt::format("texts of {} words", words), fmt::format("0 (without texts) to {}", kMaxWords));

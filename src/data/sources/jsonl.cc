@@ -18,7 +18,7 @@ const ListFormat kFormat = {
     },
 };
 
-ListedColumns choose_columns(const FieldArguments& arguments, const std::string& path, const std::string& where) {
+ListedColumns choose_jsonl_fields(const FieldArguments& arguments, const std::string& path, const std::string& where) {
   std::vector<std::string> names;
   std::string first;
   try {
@@ -51,7 +51,7 @@ std::shared_ptr<const Source> make_jsonl(CallReader& call, std::string_view wher
   const std::string root = call.text("root", "");
   call.finish();
   const std::vector<std::string> paths = find_shards(path, where);
-  const ListedColumns columns = choose_columns(arguments, paths[0], where);
+  const ListedColumns columns = choose_jsonl_fields(arguments, paths[0], where);
   const std::string identity = fmt::format("jsonl({}, {})", absolute_path(path), arguments.label_identity(columns.label));
   return list_images(paths, {path, identity, root, {}, columns, kFormat, where}, arguments);
 }

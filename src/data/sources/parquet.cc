@@ -16,10 +16,10 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kGroupMemory = int64_t{1} << 30, kMaxFiles = 256;
+constexpr int64_t kRowGroupMemory = int64_t{1} << 30, kMaxFiles = 256;
 
 // Which columns are what.
-struct Columns {
+struct ParquetColumns {
   std::string image, path;  // leaves; one of them may be empty
   std::string label;        // empty: none
   std::vector<std::string> texts;
@@ -34,11 +34,11 @@ struct Columns {
   }
 };
 
-std::string_view text_of(const TesseraParquetValue& value) { return {value.data, static_cast<size_t>(value.size)}; }
+std::string_view value_text(const TesseraParquetValue& value) { return {value.data, static_cast<size_t>(value.size)}; }
 
 class Parquet final : public Source {
  public:
-  Parquet(std::vector<std::string> paths, ShardIndexOptions options, const Columns& columns)
+  Parquet(std::vector<std::string> paths, ShardIndexOptions options, const ParquetColumns& columns)
       : name_(store::parent_path(paths.front())),
         columns_(columns),
         names_(columns.all()),
@@ -84,14 +84,14 @@ class Parquet final : public Source {
   std::optional<std::string> take_image(const ParquetGroup& group, int64_t row, size_t shard, Sample& sample) const;
 
   std::string name_;
-  Columns columns_;
+  ParquetColumns columns_;
   std::vector<std::string> names_;
   size_t image_, path_, label_;  // places in names_, or its size
   std::vector<size_t> texts_;
   ShardIndex index_;
   Labels labels_;
   mutable Files files_{kMaxFiles};
-  mutable Groups groups_{kGroupMemory};
+  mutable Groups groups_{kRowGroupMemory};
 };
 
 // A row group is read and decompressed whole for one of its rows.
@@ -153,7 +153,7 @@ std::optional<std::string> Parquet::take_label(const ParquetGroup& group, int64_
   for (int64_t item = 0; item < count && !reason; ++item) {
     const TesseraParquetValue label = group.value(label_, row, item);
     if (label.is_null) return fmt::format("one of its labels `{}` is null", columns_.label);
-    reason = label.data ? labels_.set(text_of(label), sample) : labels_.set(label.integer, sample);
+    reason = label.data ? labels_.set(value_text(label), sample) : labels_.set(label.integer, sample);
   }
   return reason;
 }
@@ -166,7 +166,7 @@ std::optional<std::string> Parquet::take_texts(const ParquetGroup& group, int64_
     for (int64_t item = 0; item < count; ++item) {
       const TesseraParquetValue text = group.value(texts_[i], row, item);
       if (text.is_null) return fmt::format("one of its texts `{}` is null", columns_.texts[i]);
-      texts[i].push_back(text_of(text));
+      texts[i].push_back(value_text(text));
     }
   }
   keep_texts(texts, sample);
@@ -185,14 +185,14 @@ std::optional<std::string> Parquet::take_image(const ParquetGroup& group, int64_
   }
   const TesseraParquetValue path = path_ < names_.size() ? group.value(path_, row) : TesseraParquetValue{1, nullptr, 0, 0};
   if (path.is_null) return "its image is null";
-  const std::string name(text_of(path));
+  const std::string name(value_text(path));
   const std::string file = name.starts_with('/') ? name : store::join_path(store::parent_path(index_.path(shard)), name);
   if (auto reason = read_whole_file(file, sample.memory)) return fmt::format("`{}`: {}", file, *reason);
   sample.image = sample.memory.view();
   return std::nullopt;
 }
 
-Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file, const std::string& where) {
+ParquetColumns choose_parquet_columns(const FieldArguments& arguments, const ParquetFile& file, const std::string& where) {
   const std::vector<std::string> known = file.columns();
   const auto need = [&](const std::string& name, std::initializer_list<TesseraParquetKind> kinds) {
     const TesseraParquetKind kind = file.kind(name);
@@ -202,7 +202,7 @@ Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file,
       throw data_error(fmt::format("the column `{}` is of a type that cannot be used so", name), where,
                        "they have: " + one_line(join(known, ", ")));
   };
-  Columns columns;
+  ParquetColumns columns;
   const std::string image = arguments.image.value_or("image");
   const bool nested = file.kind(image) == TESSERA_PARQUET_NONE && file.kind(image + ".bytes") != TESSERA_PARQUET_NONE;
   columns.image = nested ? image + ".bytes" : image;
@@ -223,7 +223,7 @@ Columns choose_columns(const FieldArguments& arguments, const ParquetFile& file,
   return columns;
 }
 
-ShardScan scan(const std::string& path, const std::string& label, bool lists) {
+ShardScan scan_parquet_shard(const std::string& path, const std::string& label, bool lists) {
   const ParquetFile file(path);
   ShardScan found{{}, file.first().back(), {}};
   if (label.empty()) return found;
@@ -235,7 +235,7 @@ ShardScan scan(const std::string& path, const std::string& label, bool lists) {
         if (value.is_null) {
           found.labels.add_none();
         } else {
-          value.data ? found.labels.add(text_of(value)) : found.labels.add(value.integer);
+          value.data ? found.labels.add(value_text(value)) : found.labels.add(value.integer);
         }
       }
       if (lists) found.labels.end_list();
@@ -251,7 +251,7 @@ std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view wh
   std::vector<std::string> paths = find_shards(pattern, where);
   try {
     const ParquetFile first(paths.front());
-    const Columns columns = choose_columns(arguments, first, where);
+    const ParquetColumns columns = choose_parquet_columns(arguments, first, where);
     const std::vector<std::string> classes = huggingface_classes(first.metadata("huggingface").value_or(""), columns.label);
     ShardIndexOptions options{pattern,
                               fmt::format("parquet({}, {})", absolute_path(pattern), arguments.label_identity(columns.label)),
@@ -262,7 +262,7 @@ std::shared_ptr<const Source> make_parquet(CallReader& call, std::string_view wh
     options.label_lists = arguments.several_labels;
     options.scan = [label = columns.label, lists = options.label_lists](const std::string& path, const store::ReadableFile&,
                                                                         bool with_labels) {
-      return scan(path, with_labels ? label : "", lists);
+      return scan_parquet_shard(path, with_labels ? label : "", lists);
     };
     const auto source = std::make_shared<Parquet>(std::move(paths), std::move(options), columns);
     if (source->size() == 0) throw data_error(fmt::format("`{}` holds no rows", pattern), where);

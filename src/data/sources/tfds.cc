@@ -243,7 +243,7 @@ Selection select(const TfdsInfo& info, const SplitArguments& wanted, const std::
   return selection;
 }
 
-void check_present(const Selection& selection, const std::string& folder, const std::string& where) {
+void check_selected_shards(const Selection& selection, const std::string& folder, const std::string& where) {
   std::vector<std::string> names;
   list_directory(folder, [&](std::string_view name, EntryKind) { names.emplace_back(name); });
   std::sort(names.begin(), names.end());
@@ -283,7 +283,7 @@ std::shared_ptr<const Source> make_tfds(CallReader& call, std::string_view where
     const TfdsFeature* label = find_feature(features, fields.label);
     if (label && arguments.classes.empty()) arguments.classes = classes_of(folder, *label);
     Selection selection = select(info, split, folder, where);
-    check_present(selection, folder, where);
+    check_selected_shards(selection, folder, where);
     RecordSetOptions options{
         dataset, fmt::format("tfds({}, {})", absolute_path(folder), split.text), where, {}, selection.counts};
     if (arguments.several_labels) options.call += arguments.label_identity(fields.label);

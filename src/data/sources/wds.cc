@@ -17,20 +17,20 @@ namespace {
 constexpr const char* kImages = "jpg;jpeg;png;webp;bmp;gif;tif;tiff";
 
 // A member by its extension, or a field of the member .json.
-struct Part {
+struct WdsPart {
   std::string name;   // as written
   std::string field;  // of the member .json; empty: a member
   std::string_view extension() const { return field.empty() ? std::string_view(name) : "json"; }
-  explicit Part(std::string text) : name(std::move(text)) {
+  explicit WdsPart(std::string text) : name(std::move(text)) {
     if (name.starts_with("json.")) field = name.substr(5);
   }
 };
 
 // What is read of each sample.
-struct Parts {
+struct WdsParts {
   std::vector<std::string> images;  // the first there is
-  std::optional<Part> label;
-  std::vector<Part> texts;
+  std::optional<WdsPart> label;
+  std::vector<WdsPart> texts;
 
   const WdsMember* image(const WdsSample& sample) const {
     for (const std::string& extension : images) {
@@ -47,7 +47,7 @@ std::string extensions(const WdsSample& sample) {
 }
 
 // A part as a field, whatever it is: members that hold whole numbers are integers.
-JsonField value_of(const WdsSample& sample, const Part& part) {
+JsonField part_value(const WdsSample& sample, const WdsPart& part) {
   const WdsMember* member = sample.find(part.extension());
   if (!member) return {};
   if (!part.field.empty()) {
@@ -60,9 +60,9 @@ JsonField value_of(const WdsSample& sample, const Part& part) {
 
 class Wds final : public Source {
  public:
-  Wds(std::vector<std::string> paths, ShardIndexOptions options, Parts parts)
+  Wds(std::vector<std::string> paths, ShardIndexOptions options, WdsParts parts)
       : name_(store::parent_path(paths.front())), parts_(std::move(parts)), index_(std::move(paths), std::move(options)) {
-    for (const Part& text : parts_.texts) text_fields_.push_back(text.name);
+    for (const WdsPart& text : parts_.texts) text_fields_.push_back(text.name);
   }
   void set_labels(Labels labels) { labels_ = std::move(labels); }
   const LabelsFound& found() const { return index_.labels(); }
@@ -89,7 +89,7 @@ class Wds final : public Source {
   std::string_view load(const ShardIndex::Place& place, PaddedBuffer& memory) const;
 
   std::string name_;
-  Parts parts_;
+  WdsParts parts_;
   std::vector<std::string> text_fields_;
   ShardIndex index_;
   Labels labels_;
@@ -122,13 +122,13 @@ std::optional<std::string> Wds::read(int64_t index, Sample& sample) const {
   try {
     const WdsSample found = parse_wds_sample(index_.path(place.shard), load(place, sample.memory));
     if (parts_.label) {
-      if (auto reason = set_json_label(labels_, parts_.label->name, value_of(found, *parts_.label), sample)) return reason;
+      if (auto reason = set_json_label(labels_, parts_.label->name, part_value(found, *parts_.label), sample)) return reason;
     }
     const WdsMember* image = parts_.image(found);
     if (!image) return fmt::format("it has no image, only {}", extensions(found));
     sample.image = {reinterpret_cast<const uint8_t*>(image->data.data()), image->data.size()};
     std::vector<JsonField> texts;
-    for (const Part& part : parts_.texts) texts.push_back(value_of(found, part));
+    for (const WdsPart& part : parts_.texts) texts.push_back(part_value(found, part));
     return set_json_texts(text_fields_, texts, sample);
   } catch (const Error& error) {
     return error.message();
@@ -151,8 +151,8 @@ void look_at_first(const std::vector<std::string>& paths, const std::string& whe
                    "a sample is an image and its label side by side: 000.jpg, 000.cls");
 }
 
-Parts choose_parts(const FieldArguments& arguments, const std::vector<std::string>& paths, const std::string& where) {
-  Parts parts;
+WdsParts choose_parts(const FieldArguments& arguments, const std::vector<std::string>& paths, const std::string& where) {
+  WdsParts parts;
   parts.images = split(arguments.image.value_or(kImages), ';');
   for (const std::string& text : arguments.texts) parts.texts.emplace_back(text);
   look_at_first(paths, where, [&](const WdsSample& first) {
@@ -160,11 +160,11 @@ Parts choose_parts(const FieldArguments& arguments, const std::vector<std::strin
     if (!parts.image(first))
       throw data_error(fmt::format("{} has no image", place), where, fmt::format("it has {}: say image=…", extensions(first)));
     if (!arguments.no_label && (arguments.label || first.find("cls"))) parts.label.emplace(arguments.label.value_or("cls"));
-    std::vector<const Part*> wanted;
+    std::vector<const WdsPart*> wanted;
     if (parts.label) wanted.push_back(&*parts.label);
-    for (const Part& text : parts.texts) wanted.push_back(&text);
-    for (const Part* part : wanted) {
-      if (value_of(first, *part).kind == JsonField::Kind::kAbsent) {
+    for (const WdsPart& text : parts.texts) wanted.push_back(&text);
+    for (const WdsPart* part : wanted) {
+      if (part_value(first, *part).kind == JsonField::Kind::kAbsent) {
         throw data_error(fmt::format("{} has no `{}`", place, part->name), where,
                          fmt::format("it has {}; fields of .json are written json.NAME", extensions(first)));
       }
@@ -189,7 +189,7 @@ std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_
   FieldArguments arguments = read_field_arguments(call);
   call.finish();
   std::vector<std::string> paths = find_shards(pattern, where);
-  Parts parts = choose_parts(arguments, paths, where);
+  WdsParts parts = choose_parts(arguments, paths, where);
   const bool as_converted = !arguments.label || (arguments.several_labels && arguments.label == "json.labels");
   if (arguments.classes.empty() && as_converted && parts.label) arguments.classes = classes_beside(paths);
   ShardIndexOptions options{
@@ -207,7 +207,7 @@ std::shared_ptr<const Source> make_wds(CallReader& call, std::string_view where_
       scan.extents = scan_wds(path, file);
     } else {
       scan.extents = scan_wds(path, file, label->extension(),
-                              [&](const WdsSample& sample) { add_json_label(value_of(sample, *label), scan.labels, lists); });
+                              [&](const WdsSample& sample) { add_json_label(part_value(sample, *label), scan.labels, lists); });
     }
     return scan;
   };

@@ -23,7 +23,7 @@ class Unit {
   uint32_t bits_;
 };
 
-std::string_view view(pbf_reader& message) {
+std::string_view view_field(pbf_reader& message) {
   const protozero::data_view data = message.get_view();
   return {data.data(), data.size()};
 }
@@ -85,7 +85,7 @@ bool charsmaps_are_sound(std::string_view model) {
       while (normalizer.next()) {
         if (normalizer.tag() != kCharsmap || normalizer.wire_type() != protozero::pbf_wire_type::length_delimited) {
           normalizer.skip();
-        } else if (!charsmap_is_sound(view(normalizer))) {
+        } else if (!charsmap_is_sound(view_field(normalizer))) {
           return false;
         }
       }

@@ -9,7 +9,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int32_t kPad = 0, kEos = 1, kFirst = 2;
+constexpr int32_t kPad = 0, kEos = 1, kFirstWord = 2;
 
 class FakeTokenizer final : public Tokenizer {
  public:
@@ -22,19 +22,19 @@ class FakeTokenizer final : public Tokenizer {
     return piece == "</s>" ? std::optional(kEos) : std::nullopt;
   }
   std::string piece(int32_t id) const override {
-    if (id < kFirst) return id == kPad ? "<pad>" : "</s>";
+    if (id < kFirstWord) return id == kPad ? "<pad>" : "</s>";
     return fmt::format("#{}", id);
   }
   void encode(std::string_view text, std::vector<int32_t>& ids) const override {
-    const auto others = static_cast<uint64_t>(vocabulary_ - kFirst);
+    const auto others = static_cast<uint64_t>(vocabulary_ - kFirstWord);
     for (const std::string& word : split(text, ' ')) {
-      if (!word.empty()) ids.push_back(static_cast<int32_t>(hash128(word).low % others) + kFirst);
+      if (!word.empty()) ids.push_back(static_cast<int32_t>(hash128(word).low % others) + kFirstWord);
     }
   }
   std::string decode(std::span<const int32_t> ids) const override {
     std::vector<std::string> words;
     for (const int32_t id : ids) {
-      if (id >= kFirst) words.push_back(piece(id));
+      if (id >= kFirstWord) words.push_back(piece(id));
     }
     return join(words, " ");
   }
@@ -50,7 +50,7 @@ std::shared_ptr<const Tokenizer> make_fake_tokenizer(const std::string& text, st
   CallReader reader(call, where);
   const int64_t vocabulary = reader.integer("vocabulary");
   reader.finish();
-  if (vocabulary < kFirst + 1 || vocabulary > INT32_MAX) {
+  if (vocabulary < kFirstWord + 1 || vocabulary > INT32_MAX) {
     reader.fail(fmt::format("a vocabulary of {}", vocabulary), "3 ids or more");
   }
   return std::make_shared<FakeTokenizer>(text, vocabulary);

@@ -29,7 +29,7 @@ constexpr int32_t kMaxText = 16 << 20;
 // Steps that a tokenizer may list, in all lists together.
 constexpr int kMaxSteps = 64;
 
-[[noreturn]] void unknown(const std::string& what, const Json& json) {
+[[noreturn]] void unknown_step(const std::string& what, const Json& json) {
   throw data_error(fmt::format("the {} {} is not known", what, json.dump()), {},
                    "byte-level BPE as of GPT-2 and CLIP, and SentencePiece models, are read");
 }
@@ -48,9 +48,9 @@ std::string with_white_space(const std::string& pattern) {
   return out;
 }
 
-class Pattern {
+class UnicodePattern {
  public:
-  explicit Pattern(const std::string& text) : text_(text) {
+  explicit UnicodePattern(const std::string& text) : text_(text) {
     constexpr size_t kMaxBytes = 4096;
     if (text.size() > kMaxBytes) throw data_error(fmt::format("it has a regular expression of {} bytes", text.size()));
     UErrorCode status = U_ZERO_ERROR;
@@ -89,10 +89,10 @@ class Pattern {
   std::unique_ptr<icu::RegexPattern> pattern_;
 };
 
-std::shared_ptr<const Pattern> read_pattern(const Json& json) {
-  if (json.contains("Regex")) return std::make_shared<const Pattern>(json["Regex"].get<std::string>());
-  if (json.contains("String")) return std::make_shared<const Pattern>("\\Q" + json["String"].get<std::string>() + "\\E");
-  unknown("pattern", json);
+std::shared_ptr<const UnicodePattern> read_pattern(const Json& json) {
+  if (json.contains("Regex")) return std::make_shared<const UnicodePattern>(json["Regex"].get<std::string>());
+  if (json.contains("String")) return std::make_shared<const UnicodePattern>("\\Q" + json["String"].get<std::string>() + "\\E");
+  unknown_step("pattern", json);
 }
 
 // Each character by itself, so that a final sigma is as any other.
@@ -142,7 +142,7 @@ NormalizeText make_replace(const Json& json) {
   };
 }
 
-SplitText make_split(const std::shared_ptr<const Pattern>& pattern, bool remove, bool invert) {
+SplitText split_with(const std::shared_ptr<const UnicodePattern>& pattern, bool remove, bool invert) {
   return [pattern, remove, invert](std::string_view text) {
     const UnicodeString from = to_unicode(text);
     std::vector<std::string> parts;
@@ -172,8 +172,8 @@ SplitText make_byte_level(const Json& json) {
   const bool prefix = json.value("add_prefix_space", true), cuts = json.value("use_regex", true);
   // Read once: it is the same in every tokenizer.
   static const auto pattern =
-      std::make_shared<const Pattern>(R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
-  return [prefix, cuts, split = make_split(pattern, false, false)](std::string_view text) {
+      std::make_shared<const UnicodePattern>(R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
+  return [prefix, cuts, split = split_with(pattern, false, false)](std::string_view text) {
     std::string whole(text);
     if (prefix && !text.starts_with(' ')) whole.insert(0, 1, ' ');
     return cuts ? split(whole) : std::vector<std::string>{whole};
@@ -190,7 +190,7 @@ NormalizeText make_normalizer(const Json& json) {
     return [form](std::string_view text) { return normalized(*form, text); };
   if (type == "Lowercase") return lower_case;
   if (type == "Replace") return make_replace(json);
-  if (type != "Sequence") unknown("normalizer", json);
+  if (type != "Sequence") unknown_step("normalizer", json);
   std::vector<NormalizeText> steps;
   for (const Json& step : json.at("normalizers")) steps.push_back(make_normalizer(step));
   return [steps](std::string_view text) {
@@ -210,10 +210,10 @@ SplitText make_pre_tokenizer(const Json& json) {
   if (type == "ByteLevel") return make_byte_level(json);
   if (type == "Split") {
     const std::string behavior = json.value("behavior", "");
-    if (behavior != "Removed" && behavior != "Isolated") unknown("pre-tokenizer", json);
-    return make_split(read_pattern(json.at("pattern")), behavior == "Removed", json.value("invert", false));
+    if (behavior != "Removed" && behavior != "Isolated") unknown_step("pre-tokenizer", json);
+    return split_with(read_pattern(json.at("pattern")), behavior == "Removed", json.value("invert", false));
   }
-  if (type != "Sequence") unknown("pre-tokenizer", json);
+  if (type != "Sequence") unknown_step("pre-tokenizer", json);
   std::vector<SplitText> steps;
   for (const Json& step : json.at("pretokenizers")) steps.push_back(make_pre_tokenizer(step));
   return [steps](std::string_view text) {

@@ -39,6 +39,12 @@ PpSize read_size(CallReader& call) {
   return {width, height.empty() ? width : to_side(call, "h", height)};
 }
 
+void set_size(PpShape& shape, PpSize size) {
+  shape.width = size.width;
+  shape.height = size.height;
+  shape.short_side = std::min(size.width, size.height);
+}
+
 std::optional<image::Filter> read_filter_or_random(CallReader& call, std::string_view fallback) {
   const std::string name = call.text("interpolation", std::string(fallback));
   if (name == "random") return std::nullopt;

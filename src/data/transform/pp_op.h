@@ -147,6 +147,7 @@ int to_side(const CallReader& call, std::string_view name, std::string_view text
 int read_side(CallReader& call, std::string_view name);
 int read_side_or(CallReader& call, std::string_view name, int fallback);
 PpSize read_size(CallReader& call);  // "size[, h]": size is the width, and the height too when h is absent
+void set_size(PpShape& shape, PpSize size);
 std::optional<image::Filter> read_filter_or_random(CallReader& call, std::string_view fallback);  // nothing for "random"
 image::Filter choose_filter(const std::optional<image::Filter>& filter, Rng& rng);  // bilinear or bicubic for nothing
 image::ResizeMethod read_method(CallReader& call, image::TensorflowFilter tensorflow_fallback, bool antialias_fallback = false);

@@ -60,7 +60,7 @@ bool decompress(char compression, std::string_view in, uint8_t* out, size_t size
 }
 
 // One part of a chunk: as it is, or behind its size when decompressed.
-bool unpack(char compression, std::string_view in, uint64_t most, PaddedBuffer& out) {
+bool decompress(char compression, std::string_view in, uint64_t most, PaddedBuffer& out) {
   uint64_t size = in.size();
   if (compression != 0 && !take_varint(in, size)) return false;
   if (size > most) return false;
@@ -159,7 +159,7 @@ bool decode_simple_chunk(std::string_view data, uint64_t records, uint64_t decod
   uint64_t sizes_size = 0;
   if (!take_varint(data, sizes_size) || sizes_size > data.size()) return false;
   PaddedBuffer sizes;
-  if (!unpack(compression, data.substr(0, sizes_size), std::min<uint64_t>(records * 10, kMaxDecoded), sizes)) return false;
+  if (!decompress(compression, data.substr(0, sizes_size), std::min<uint64_t>(records * 10, kMaxDecoded), sizes)) return false;
   std::string_view rest(reinterpret_cast<const char*>(sizes.data()), sizes.size());
   if (records > rest.size()) return false;
   group.ends.resize(records);
@@ -169,7 +169,7 @@ bool decode_simple_chunk(std::string_view data, uint64_t records, uint64_t decod
     if (!take_varint(rest, size) || size > decoded_size - end) return false;
     one = end += size;
   }
-  return rest.empty() && end == decoded_size && unpack(compression, data.substr(sizes_size), decoded_size, group.values) &&
+  return rest.empty() && end == decoded_size && decompress(compression, data.substr(sizes_size), decoded_size, group.values) &&
          group.values.size() == decoded_size;
 }
 

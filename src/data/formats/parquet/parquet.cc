@@ -23,8 +23,8 @@ const Module kModule{
     .help_missing = "./dev parquet-deps fetches Arrow's library and builds it; TESSERA_PARQUET=FILE names it elsewhere",
     .help_unloadable = "./dev parquet-deps fetches Arrow's library and builds it; TESSERA_PARQUET=FILE names it elsewhere"};
 
-[[noreturn]] void fail(const std::string& path, const std::string& what, char* reason,
-                       const std::string& help = "the file is damaged, was not copied whole or is of another format") {
+[[noreturn]] void fail_parquet(const std::string& path, const std::string& what, char* reason,
+                               const std::string& help = "the file is damaged, was not copied whole or is of another format") {
   if (!reason) throw std::bad_alloc();
   const std::string text = reason;
   parquet_api().free_text(reason);
@@ -77,7 +77,7 @@ void ParquetFile::fail_reading(const std::string& what, char* reason) const {
     if (reason) parquet_api().free_text(reason);
     std::rethrow_exception(failure);
   }
-  fail(path_, what, reason);
+  fail_parquet(path_, what, reason);
 }
 
 ParquetFile::ParquetFile(const std::string& path) : path_(path) {
@@ -142,7 +142,7 @@ void write_parquet(const std::string& path, const std::vector<ParquetColumn>& co
   }
   char* reason = nullptr;
   if (!parquet_api().write(path.c_str(), borrowed.data(), static_cast<int64_t>(borrowed.size()), rows, &reason))
-    fail(path, "cannot be written", reason, "");
+    fail_parquet(path, "cannot be written", reason, "");
 }
 
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column) {

@@ -17,7 +17,7 @@ constexpr int64_t kMaxFooter = int64_t{256} << 20;
 constexpr int kMaxThriftDepth = 64;  // Thrift's own bound
 
 // Types of Thrift's compact protocol.
-enum Type : uint8_t {
+enum ThriftType : uint8_t {
   kStop = 0,
   kTrue = 1,
   kFalse = 2,

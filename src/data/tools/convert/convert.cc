@@ -27,7 +27,7 @@
 namespace tessera::data {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr int kDefaultQuality = 95;
 constexpr const char* kNames[] = {"tfrecord", "array_record", "tar"};
@@ -93,24 +93,24 @@ struct SplitPlan {
   int64_t first(int64_t shard) const { return shard * split->source->size() / shards; }
 };
 
-std::string file_name(const std::string& name, ConvertFormat format, const SplitPlan& plan, int64_t shard) {
+std::string shard_file_name(const std::string& name, ConvertFormat format, const SplitPlan& plan, int64_t shard) {
   if (format == ConvertFormat::kTar) return fmt::format("{}-{}-{:06}.tar", name, plan.split->name, shard);
   return fmt::format("{}-{}.{}-{:05}-of-{:05}", name, plan.split->name, convert_format_name(format), shard, plan.shards);
 }
 
-Json plan_json(const std::vector<SplitPlan>& plans, const ConvertOptions& options) {
-  Json json = {{"manifest", kManifestVersion},
-               {"format", convert_format_name(options.format)},
-               {"resize", options.resize},
-               {"splits", Json::array()}};
-  json["quality"] = options.quality ? Json(*options.quality) : Json(nullptr);
+ordered_json plan_json(const std::vector<SplitPlan>& plans, const ConvertOptions& options) {
+  ordered_json json = {{"manifest", kManifestVersion},
+                       {"format", convert_format_name(options.format)},
+                       {"resize", options.resize},
+                       {"splits", ordered_json::array()}};
+  json["quality"] = options.quality ? ordered_json(*options.quality) : ordered_json(nullptr);
   for (const SplitPlan& plan : plans) {
     const auto fingerprint = plan.split->source->fingerprint();
     json["splits"].push_back({{"name", plan.split->name},
                               {"source", plan.split->call},
                               {"samples", plan.split->source->size()},
                               {"shards", plan.shards},
-                              {"fingerprint", fingerprint ? Json(to_string(*fingerprint)) : Json(nullptr)}});
+                              {"fingerprint", fingerprint ? ordered_json(to_string(*fingerprint)) : ordered_json(nullptr)}});
   }
   return json;
 }
@@ -126,10 +126,10 @@ nlohmann::json without_fingerprints(nlohmann::json plan) {
 }
 
 // Makes sure that `out` holds nothing but this conversion.
-void claim(const std::string& out, const Json& plan) {
+void claim(const std::string& out, const ordered_json& plan) {
   store::FileSystem& files = store::files_at(out);
   const std::string path = store::join_path(out, kConversionFile);
-  const std::string text = plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = plan.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   if (files.info(path)) {
     const std::string there = store::read_text(files, path);
     if (there == text) return;
@@ -271,7 +271,7 @@ class Conversion {
   }
 
   Shard convert_shard(const SplitPlan& plan, int64_t number) {
-    const std::string name = file_name(name_, options_.format, plan, number);
+    const std::string name = shard_file_name(name_, options_.format, plan, number);
     bool damaged = false;
     // Where images had to be left out they may be readable now.
     auto file = journal_->finished(name, damaged);
@@ -320,7 +320,7 @@ class Conversion {
     if (store::is_remote(folder_)) return;  // objects are whole
     std::set<std::string, std::less<>> own = {std::string(kConversionFile), std::string(kManifestFile)};
     for (const SplitPlan& plan : plans_) {
-      for (int64_t shard = 0; shard < plan.shards; ++shard) own.insert(file_name(name_, options_.format, plan, shard));
+      for (int64_t shard = 0; shard < plan.shards; ++shard) own.insert(shard_file_name(name_, options_.format, plan, shard));
     }
     for (const std::string& directory : std::set{options_.out, folder_}) {
       for (const store::FileInfo& entry : files_.list(directory)) {

@@ -11,20 +11,20 @@
 namespace tessera::data {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
-std::string_view text_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view chars_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-Json json_of(const TextValues& values) {
+ordered_json json_of(const TextValues& values) {
   if (values.size() == 1) return std::string(values[0]);
-  Json list = Json::array();
+  ordered_json list = ordered_json::array();
   for (const std::string_view value : values) list.push_back(std::string(value));
   return list;
 }
 
 std::string example_of(const ConvertFields& fields, const std::string& id, const Sample& sample) {
   ExampleWriter example;
-  example.bytes("image", text_of(sample.image));
+  example.bytes("image", chars_of(sample.image));
   example.bytes("file_name", id);
   if (fields.multi_label) {
     example.integer_list("labels", std::vector<int64_t>(sample.labels.begin(), sample.labels.end()));
@@ -67,12 +67,12 @@ class TarShard final : public ShardWriter {
 
   void add(int64_t index, const std::string& id, const Sample& sample) override {
     const std::string key = fmt::format("{:09}", index);
-    Json json = {{"file_name", id}};
+    ordered_json json = {{"file_name", id}};
     for (size_t i = 0; i < fields_.texts.size(); ++i) json[fields_.texts[i]] = json_of(sample.texts[i]);
-    put(key + extension(sample.image), text_of(sample.image));
+    put(key + extension(sample.image), chars_of(sample.image));
     if (fields_.multi_label) json["labels"] = sample.labels;
     if (fields_.labelled && !fields_.multi_label) put(key + ".cls", std::to_string(sample.label));
-    put(key + ".json", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    put(key + ".json", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
     if (!fields_.texts.empty() && !sample.texts[0].empty()) put(key + ".txt", sample.texts[0][0]);
   }
   void finish() override { file_.write(store::as_bytes(tar_end())); }

@@ -19,7 +19,7 @@
 namespace tessera::data {
 namespace {
 
-constexpr int64_t kPart = 1 << 20;
+constexpr int64_t kMemberReadBytes = 1 << 20;
 
 class TarArchive final : public Archive {
  public:
@@ -41,9 +41,9 @@ class TarArchive final : public Archive {
   }
 
   void read(const ArchiveMember& member, const std::function<void(std::span<const std::byte>)>& take) const override {
-    std::vector<std::byte> part(static_cast<size_t>(std::min(kPart, member.size)));
+    std::vector<std::byte> part(static_cast<size_t>(std::min(kMemberReadBytes, member.size)));
     for (int64_t done = 0; done < member.size; done += std::ssize(part)) {
-      part.resize(static_cast<size_t>(std::min(kPart, member.size - done)));
+      part.resize(static_cast<size_t>(std::min(kMemberReadBytes, member.size - done)));
       file_->read(begin_ + member.at + done, part);
       take(part);
     }

@@ -34,8 +34,9 @@ const PublishedSplit kSplits[] = {
 const Published kAnnotations = {"annotations_trainval2017.zip", 252907541, "f4bbac642086de4f52a3fdda2de5fa2c"};
 
 constexpr const char* kClassFile = "classes.txt";
-constexpr size_t kGroup = 500;  // images that are unpacked together
-constexpr const char* kKnown = "COCO's are train2017.zip, val2017.zip and annotations_trainval2017.zip, or those of 2014";
+constexpr size_t kGroupImages = 500;  // images that are unpacked together
+constexpr const char* kCocoArchives =
+    "COCO's are train2017.zip, val2017.zip and annotations_trainval2017.zip, or those of 2014";
 
 const PublishedSplit* published(const std::string& split) {
   const auto found = std::ranges::find(kSplits, split + ".zip", [](const PublishedSplit& one) { return one.archive.name; });
@@ -52,7 +53,7 @@ bool is_split(std::string_view name) {
   return false;
 }
 
-struct Given {
+struct GivenCoco {
   std::vector<GivenArchive> archives;
   std::vector<UnpackPlan> folders;
   std::shared_ptr<const Archive> annotations;
@@ -74,7 +75,7 @@ UnpackPlan images_of(const std::shared_ptr<const Archive>& archive, const std::s
       throw data_error(fmt::format("`{}` holds `{}`, which is no image of {}", archive->name(), one_line(member.name), split));
     group.push_back({name, archive, member});
     bytes += member.size;
-    if (group.size() == kGroup) close_group();
+    if (group.size() == kGroupImages) close_group();
   }
   close_group();
   return plan;
@@ -86,11 +87,13 @@ int64_t file_count(const UnpackPlan& plan) {
   return count;
 }
 
-void recognise(const std::string& path, Given& given) {
+void recognise(const std::string& path, GivenCoco& given) {
   store::FileSystem& files = store::local_files();
   const int64_t size = files.info(path)->size;
   const auto head = store::read_range(files, path, 0, std::min<int64_t>(size, 2));
-  const auto unknown = [&] { throw usage_error(fmt::format("`{}` is none of COCO's archives", path), "--from", kKnown); };
+  const auto unknown = [&] {
+    throw usage_error(fmt::format("`{}` is none of COCO's archives", path), "--from", kCocoArchives);
+  };
   if (store::as_text(head) != "PK") unknown();
   const std::shared_ptr<const Archive> archive = open_zip(path);
   for (const ArchiveMember& member : archive->members()) {
@@ -283,7 +286,7 @@ void write_lists(const Archive& archive, const std::string& dir, const std::stri
 }  // namespace
 
 PreparePlan plan_coco(const std::vector<std::string>& paths, const std::string& dir) {
-  Given given;
+  GivenCoco given;
   for (const std::string& path : paths) recognise(path, given);
   // Images that were prepared before get lists, too.
   std::vector<std::string> splits;
@@ -298,7 +301,7 @@ PreparePlan plan_coco(const std::vector<std::string>& paths, const std::string& 
   }
   if (splits.empty())
     throw usage_error(given.annotations ? "the annotations have no images" : "none of the files holds images", "--from",
-                      kKnown);
+                      kCocoArchives);
   PreparePlan plan{std::move(given.archives), std::move(given.folders), {}, {}};
   plan.own_list = [splits](std::string_view name) {
     return name == kClassFile ||

@@ -32,10 +32,10 @@ constexpr int64_t kTrainImages = 1281167, kValImages = 50000, kClasses = 1000;
 constexpr size_t kMaxDevkit = size_t{256} << 20;
 constexpr int64_t kMaxPackedDevkit = int64_t{64} << 20, kMaxLabels = int64_t{64} << 20;
 constexpr std::string_view kSynsets = "synsets.txt";
-constexpr size_t kGroup = 500;  // validation images that are unpacked together
+constexpr size_t kValGroupImages = 500;  // validation images that are unpacked together
 constexpr std::string_view kValName = "ILSVRC2012_val_";
 
-constexpr const char* kKnown =
+constexpr const char* kImagenetArchives =
     "ImageNet's are ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar, ILSVRC2012_devkit_t12.tar.gz; or Kaggle's "
     "imagenet-object-localization-challenge.zip and LOC_val_solution.csv";
 
@@ -172,7 +172,7 @@ Classes read_mapping(const std::string& text, const std::string& path) {
 using SharedArchive = std::shared_ptr<const Archive>;
 
 // What the given files are.
-struct Given {
+struct GivenImagenet {
   std::vector<GivenArchive> archives;
   std::vector<UnpackGroup> train;  // a class each, named by it
   std::vector<UnpackedFile> val;   // paths without classes
@@ -203,8 +203,8 @@ struct Given {
   }
 };
 
-[[noreturn]] void unknown(const std::string& path) {
-  throw usage_error(fmt::format("`{}` is none of ImageNet's archives", path), "--from", kKnown);
+[[noreturn]] void unknown_archive(const std::string& path) {
+  throw usage_error(fmt::format("`{}` is none of ImageNet's archives", path), "--from", kImagenetArchives);
 }
 
 // The images of a class's own archive.
@@ -221,7 +221,7 @@ std::vector<UnpackedFile> class_files(const SharedArchive& archive, const std::s
   return out;
 }
 
-void Given::take_train(const SharedArchive& archive) {
+void GivenImagenet::take_train(const SharedArchive& archive) {
   begin_train(archive->name());
   std::set<std::string> seen;
   for (const ArchiveMember& member : archive->members()) {
@@ -237,7 +237,7 @@ void Given::take_train(const SharedArchive& archive) {
   add(archive->name(), fmt::format("training images of {} classes", human_count(std::ssize(train))), &kTrainTar);
 }
 
-void Given::take_val(const SharedArchive& archive) {
+void GivenImagenet::take_val(const SharedArchive& archive) {
   begin_val(archive->name());
   for (const ArchiveMember& member : archive->members()) {
     if (is_folder(member)) continue;
@@ -246,7 +246,7 @@ void Given::take_val(const SharedArchive& archive) {
   add(archive->name(), fmt::format("{} validation images", human_count(std::ssize(val))), &kValTar);
 }
 
-void Given::take_devkit(const Archive& archive) {
+void GivenImagenet::take_devkit(const Archive& archive) {
   Devkit devkit = read_devkit(archive);
   add(archive.name(),
       fmt::format("devkit, {} classes, {} labels", human_count(std::ssize(devkit.classes.words)),
@@ -256,7 +256,7 @@ void Given::take_devkit(const Archive& archive) {
   labels = std::move(devkit.labels);
 }
 
-void Given::take_tree(const SharedArchive& archive) {
+void GivenImagenet::take_tree(const SharedArchive& archive) {
   constexpr std::string_view kTrain = "CLS-LOC/train/", kVal = "CLS-LOC/val/";
   std::map<std::string, std::vector<UnpackedFile>> by_class;
   for (const ArchiveMember& member : archive->members()) {
@@ -290,20 +290,20 @@ void Given::take_tree(const SharedArchive& archive) {
     labels = read_solution(archive->read_all(*list, kMaxLabels), fmt::format("{}: {}", archive->name(), list->name));
 }
 
-void Given::take_tar(const std::string& path) {
+void GivenImagenet::take_tar(const std::string& path) {
   const SharedArchive archive = open_tar(path);
   const auto first = std::ranges::find_if(archive->members(), [](const ArchiveMember& m) { return !is_folder(m); });
-  if (first == archive->members().end()) unknown(path);
+  if (first == archive->members().end()) unknown_archive(path);
   const std::string name = store::last_part(first->name);
   if (first->name.find("CLS-LOC/") != std::string::npos || first->name.find("ILSVRC/") != std::string::npos)
     return take_tree(archive);
   if (find_member(*archive, "meta.mat")) return take_devkit(*archive);
   if (name.ends_with(".tar")) return take_train(archive);
   if (val_number(name)) return take_val(archive);
-  unknown(path);
+  unknown_archive(path);
 }
 
-void Given::recognise(const std::string& path) {
+void GivenImagenet::recognise(const std::string& path) {
   store::FileSystem& files = store::local_files();
   const int64_t size = files.info(path)->size;
   const auto bytes = store::read_range(files, path, 0, std::min<int64_t>(size, 512));
@@ -311,7 +311,7 @@ void Given::recognise(const std::string& path) {
   if (head.starts_with("PK")) {
     const SharedArchive archive = open_zip(path);
     const auto inside = [](const ArchiveMember& member) { return member.name.find("CLS-LOC/") != std::string::npos; };
-    if (std::ranges::none_of(archive->members(), inside)) unknown(path);
+    if (std::ranges::none_of(archive->members(), inside)) unknown_archive(path);
     return take_tree(archive);
   }
   if (head.starts_with("\x1f\x8b")) {
@@ -325,7 +325,7 @@ void Given::recognise(const std::string& path) {
       throw data_error(error.message(), path, "copy it again");
     }
     const SharedArchive archive = open_tar_bytes(std::move(unpacked), path);
-    if (!find_member(*archive, "meta.mat")) unknown(path);
+    if (!find_member(*archive, "meta.mat")) unknown_archive(path);
     return take_devkit(*archive);
   }
   if (head.starts_with("ImageId,")) {
@@ -333,11 +333,11 @@ void Given::recognise(const std::string& path) {
     return add(path, fmt::format("{} labels of validation images", human_count(std::ssize(labels->wnids))), nullptr);
   }
   if (path.ends_with(".tar") || (head.size() == 512 && head.substr(257, 5) == "ustar")) return take_tar(path);
-  unknown(path);
+  unknown_archive(path);
 }
 
 // The validation images below their classes' folders, in groups.
-UnpackPlan plan_val(const Given& given) {
+UnpackPlan plan_val(const GivenImagenet& given) {
   const Labels& labels = *given.labels;
   std::map<int64_t, UnpackedFile> by_number;
   for (const UnpackedFile& file : given.val) {
@@ -367,7 +367,7 @@ UnpackPlan plan_val(const Given& given) {
     ++next;
     file.path = fmt::format("{}/{}", labels.wnids[static_cast<size_t>(number - 1)], file.path);
     group.push_back(std::move(file));
-    if (group.size() == kGroup) close_group();
+    if (group.size() == kValGroupImages) close_group();
   }
   if (next <= std::ssize(labels.wnids)) {
     throw data_error(fmt::format("`{}` lacks image {}: it holds {} of the {} that {} labels", given.val_from, next,
@@ -379,7 +379,7 @@ UnpackPlan plan_val(const Given& given) {
 }
 
 // Every class of the lists has training images, before anything is written.
-void check_classes(const Given& given) {
+void check_train_classes(const GivenImagenet& given) {
   std::set<std::string> there;
   for (const UnpackGroup& group : given.train) there.insert(group.name);
   if (there.empty()) return;
@@ -408,14 +408,15 @@ void compare(Finding& finding, const std::string& what, int64_t found, int64_t p
 }  // namespace
 
 PreparePlan plan_imagenet(const std::vector<std::string>& paths) {
-  Given given;
+  GivenImagenet given;
   for (const std::string& path : paths) given.recognise(path);
-  if (given.train.empty() && given.val.empty()) throw usage_error("none of the files holds images", "--from", kKnown);
+  if (given.train.empty() && given.val.empty())
+    throw usage_error("none of the files holds images", "--from", kImagenetArchives);
   if (!given.val.empty() && !given.labels) {
     throw usage_error("the validation images have no labels", "--from",
                       "give ILSVRC2012_devkit_t12.tar.gz, or Kaggle's LOC_val_solution.csv, too");
   }
-  check_classes(given);
+  check_train_classes(given);
   PreparePlan plan{std::move(given.archives), {}, [](std::string_view name) { return name == kSynsets; }, {}};
   if (!given.train.empty()) plan.folders.push_back({"train", std::move(given.train)});
   if (!given.val.empty()) plan.folders.push_back(plan_val(given));

@@ -14,10 +14,10 @@ namespace tessera::data {
 namespace {
 
 // Each whole text of the table is a piece of its own. The id after the last stands for no text, and fills rows.
-class Table final : public Tokenizer {
+class LookupTable final : public Tokenizer {
  public:
   using Numbers = std::map<std::string, int32_t, std::less<>>;
-  Table(const std::string& path, const std::string& bytes, Numbers numbers)
+  LookupTable(const std::string& path, const std::string& bytes, Numbers numbers)
       : Tokenizer(path, bytes), numbers_(std::move(numbers)) {
     for (const auto& [text, number] : numbers_) {
       none_ = std::max(none_, number + 1);
@@ -68,8 +68,8 @@ class Lookup final : public PpTextOp {
 };
 
 // A text a line, which stands for the line's place; or a text, `separator` and its number.
-Table::Numbers parse_table(const CallReader& call, const std::string& bytes, const std::string& separator) {
-  Table::Numbers numbers;
+LookupTable::Numbers parse_table(const CallReader& call, const std::string& bytes, const std::string& separator) {
+  LookupTable::Numbers numbers;
   int32_t line_number = 0;
   std::vector<std::string> lines = split(bytes, '\n');
   if (lines.back().empty()) lines.pop_back();
@@ -91,7 +91,7 @@ Table::Numbers parse_table(const CallReader& call, const std::string& bytes, con
   return numbers;
 }
 
-std::string read_table(const CallReader& call, const std::string& path) {
+std::string read_table_file(const CallReader& call, const std::string& path) {
   try {
     return store::read_small_file(store::files_at(path), path, store::kMaxListFile);
   } catch (const Error& error) {
@@ -101,8 +101,8 @@ std::string read_table(const CallReader& call, const std::string& path) {
 
 std::unique_ptr<PpOp> make_lookup(CallReader& call) {
   const std::string path = call.text("file"), key = call.text("key", "text"), to = call.text("to", "labels"),
-                    separator = call.text("sep", ""), bytes = read_table(call, path);
-  const auto table = std::make_shared<const Table>(path, separator + "\n" + bytes, parse_table(call, bytes, separator));
+                    separator = call.text("sep", ""), bytes = read_table_file(call, path);
+  const auto table = std::make_shared<const LookupTable>(path, separator + "\n" + bytes, parse_table(call, bytes, separator));
   const TextEncoderOptions options{.length = 1, .eos = Eos::kNo, .lower = false, .pad = table->none()};
   TokenField field{to, 1, table->vocabulary(), table->none(), std::make_shared<const TextEncoder>(table, options)};
   return std::make_unique<Lookup>(key, std::move(field));

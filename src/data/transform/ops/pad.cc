@@ -10,12 +10,6 @@
 namespace tessera::data {
 namespace {
 
-void set_size(PpShape& shape, PpSize size) {
-  shape.width = size.width;
-  shape.height = size.height;
-  shape.short_side = std::min(size.width, size.height);
-}
-
 // A rectangle of fixed size that may reach past the image.
 class CropOrPad : public PpOp {
  public:

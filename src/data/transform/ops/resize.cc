@@ -9,12 +9,6 @@
 namespace tessera::data {
 namespace {
 
-void set_size(PpShape& shape, PpSize size) {
-  shape.width = size.width;
-  shape.height = size.height;
-  shape.short_side = std::min(size.width, size.height);
-}
-
 class Resize final : public PpOp {
  public:
   Resize(PpSize size, image::ResizeMethod method) : size_(size), method_(method) {}

@@ -6,9 +6,9 @@
 namespace tessera::data {
 namespace {
 
-class Split final : public PpOp {
+class SplitViews final : public PpOp {
  public:
-  explicit Split(int views) : views_(views) {}
+  explicit SplitViews(int views) : views_(views) {}
   bool random() const override { return true; }
   void infer(PpShape& shape, const CallReader& call) const override {
     if (shape.views > 1) call.fail("the chain is split before");
@@ -27,7 +27,7 @@ std::unique_ptr<PpOp> make_split(CallReader& call) {
   constexpr int64_t kMaxViews = 16;
   const int64_t views = call.integer("views");
   if (views < 2 || views > kMaxViews) call.fail(fmt::format("`views` must be 2 to {}, not {}", kMaxViews, views));
-  return std::make_unique<Split>(static_cast<int>(views));
+  return std::make_unique<SplitViews>(static_cast<int>(views));
 }
 
 }  // namespace

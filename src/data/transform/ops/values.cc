@@ -8,10 +8,10 @@
 namespace tessera::data {
 namespace {
 
-class Values final : public PpOp {
+class ValueOp final : public PpOp {
  public:
   // From values in 0..1 or, unless `first`, those of a value op before it.
-  Values(std::array<double, 3> scale, std::array<double, 3> offset, bool first)
+  ValueOp(std::array<double, 3> scale, std::array<double, 3> offset, bool first)
       : scale_(scale), offset_(offset), first_(first) {}
   Kind kind() const override { return Kind::kValues; }
   void infer(PpShape& shape, const CallReader& call) const override {
@@ -61,7 +61,7 @@ std::unique_ptr<PpOp> normaliser(const std::array<double, 3>& mean, const std::a
     scale[c] = 1 / std[c];
     offset[c] = -mean[c] / std[c];
   }
-  return std::make_unique<Values>(scale, offset, false);
+  return std::make_unique<ValueOp>(scale, offset, false);
 }
 
 std::unique_ptr<PpOp> make_value_range(CallReader& call) {
@@ -75,7 +75,7 @@ std::unique_ptr<PpOp> make_value_range(CallReader& call) {
     scale[c] = slope * 255;
     offset[c] = lo - in_min[c] * slope;
   }
-  return std::make_unique<Values>(scale, offset, true);
+  return std::make_unique<ValueOp>(scale, offset, true);
 }
 
 std::unique_ptr<PpOp> make_normalise(CallReader& call) {
