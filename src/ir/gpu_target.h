@@ -12,8 +12,7 @@ class GpuTarget final : public Target {
   std::unique_ptr<Graph> prepare(const Graph& selected, size_t fixed) const override;
   bool prefers_flat_sums() const override { return false; }
   bool stacks_slowly() const override { return true; }
-  // XLA reads a stack's slices and writes them in kernels of their own, and fills it with zeros before: of a step of ViT-S/16 in
-  // bf16 on an H200 that was a quarter of the time (docs/benchmarks.md).
+  // XLA fills stacks with zeros, and writes and reads their slices in kernels of their own: figures in docs/benchmarks.md.
   bool unrolls_blocks() const override { return true; }
   bool gathers_first_dimension_fast() const override { return false; }
   bool widens_bf16() const override { return false; }
