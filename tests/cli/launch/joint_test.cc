@@ -167,41 +167,41 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   fs::create_directories(fs::path(cache) / "spool");
   const std::string elsewhere = fs::path(cache) / "spool" / "another-machine-1.tmp-999999999";
   std::ofstream(elsewhere) << "on its way";
-  for (const std::string url : {"s3://data/split", "gs://data/split"}) {
-    const auto commit = [&](int step) { return fmt::format("{}/checkpoints/step_{:09}/COMMIT", url, step); };
-    // A signal, after which all go on from what all have written.
-    RunningProgram first(launched(2, url, split), folder_.path(), environment(1, with_cache));
-    while (first.running() && !store::read_object(commit(20))) ::usleep(10'000);
-    first.send(SIGTERM);
-    const Outcome stopped = first.wait();
-    EXPECT_THAT(stopped.exit, ::testing::AnyOf(75, 0)) << stopped.err;
-    const Outcome rest = run(launched(2, url, split), 1, with_cache);
-    ASSERT_EQ(rest.exit, 0) << rest.err;
-    const std::string parts = url + "/checkpoints/step_000000060/state-00002-of-00002.safetensors";
-    EXPECT_TRUE(store::read_object(parts)) << "each process writes objects of its own";
-    EXPECT_FALSE(store::read_object(commit(20))) << "the leader removes what the recipe does not keep";
-    EXPECT_TRUE(store::read_object(url + "/metrics.jsonl"));
-    const std::string to = "exported-" + url.substr(0, 2);
-    const Outcome exported_there = run_program(
-        {"export", "--from", url + "@60", "--to", to, "--format", "timm", "--cache-dir", cache}, folder_.path(), with_cache);
-    ASSERT_EQ(exported_there.exit, 0) << exported_there.err;
-    EXPECT_TRUE(read_file(folder_ / to / "model.safetensors") == exported("one"));
+  // Where both kinds of server differ: tests/checkpoint, Servers/Claims and RunCopyTest.
+  const std::string url = "gs://data/split";
+  const auto commit = [&](int step) { return fmt::format("{}/checkpoints/step_{:09}/COMMIT", url, step); };
+  // A signal, after which all go on from what all have written.
+  RunningProgram first(launched(2, url, split), folder_.path(), environment(1, with_cache));
+  while (first.running() && !store::read_object(commit(20))) ::usleep(10'000);
+  first.send(SIGTERM);
+  const Outcome stopped = first.wait();
+  EXPECT_THAT(stopped.exit, ::testing::AnyOf(75, 0)) << stopped.err;
+  const Outcome rest = run(launched(2, url, split), 1, with_cache);
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  const std::string parts = url + "/checkpoints/step_000000060/state-00002-of-00002.safetensors";
+  EXPECT_TRUE(store::read_object(parts)) << "each process writes objects of its own";
+  EXPECT_FALSE(store::read_object(commit(20))) << "the leader removes what the recipe does not keep";
+  EXPECT_TRUE(store::read_object(url + "/metrics.jsonl"));
+  const Outcome exported_there =
+      run_program({"export", "--from", url + "@60", "--to", "exported-gs", "--format", "timm", "--cache-dir", cache},
+                  folder_.path(), with_cache);
+  ASSERT_EQ(exported_there.exit, 0) << exported_there.err;
+  EXPECT_TRUE(read_file(folder_ / "exported-gs/model.safetensors") == exported("one"));
 
-    // What a process leaves that is killed in the middle of a save is not read; other processes, and one, go on from the one
-    // before, of step 40 or of the signal.
-    store::remove_object(commit(60));
-    Words longer = split;
-    longer[2] = "total=80 steps";
-    const Outcome four = run(launched(4, url, longer), 1, with_cache);
-    EXPECT_EQ(four.exit, 0) << four.err;
-    EXPECT_THAT(four.err, ::testing::ContainsRegex("from step [45][0-9] of 80"));
-    EXPECT_TRUE(store::read_object(commit(80)));
-    EXPECT_FALSE(store::read_object(parts)) << "what the other processes left of the step";
-    longer[2] = "total=90 steps";
-    const Outcome last = run(alone(url, longer), 2, with_cache);
-    EXPECT_EQ(last.exit, 0) << last.err;
-    EXPECT_THAT(last.err, HasSubstr("from step 80 of 90"));
-  }
+  // What a process leaves that is killed in the middle of a save is not read; other processes, and one, go on from the one
+  // before, of step 40 or of the signal.
+  store::remove_object(commit(60));
+  Words longer = split;
+  longer[2] = "total=80 steps";
+  const Outcome four = run(launched(4, url, longer), 1, with_cache);
+  EXPECT_EQ(four.exit, 0) << four.err;
+  EXPECT_THAT(four.err, ::testing::ContainsRegex("from step [45][0-9] of 80"));
+  EXPECT_TRUE(store::read_object(commit(80)));
+  EXPECT_FALSE(store::read_object(parts)) << "what the other processes left of the step";
+  longer[2] = "total=90 steps";
+  const Outcome last = run(alone(url, longer), 2, with_cache);
+  EXPECT_EQ(last.exit, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("from step 80 of 90"));
   EXPECT_TRUE(fs::exists(elsewhere)) << "what another machine is sending";
 }
 #endif
