@@ -1,9 +1,12 @@
 #include "data/formats/tfds_info.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text/json.h"
@@ -29,7 +32,7 @@ Json parse(const std::string& path, std::string_view text) {
 
 std::string text_member(const Json& object, const char* key, std::string fallback = {}) {
   const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : fallback;
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::move(fallback);
 }
 
 // proto3 JSON writes 64-bit integers as texts.
@@ -83,7 +86,7 @@ void add_features(const Json& feature, const std::string& key, std::vector<TfdsF
     const auto inner = dict->find("features");
     if (inner == dict->end() || !inner->is_object()) return;
     for (const auto& [name, one] : inner->items()) {
-      add_features(one, key.empty() ? name : key + "/" + name, out, depth + 1, listed);
+      add_features(one, key.empty() ? name : fmt::format("{}/{}", key, name), out, depth + 1, listed);
     }
     return;
   }
@@ -165,7 +168,8 @@ TfdsSlice parse_slice(std::string_view text, const std::string& where) {
 std::optional<int64_t> resolve_percent(double percent, int64_t n, TfdsRounding rounding) {
   if (std::abs(percent) > 100 || (rounding == TfdsRounding::kPct1DropRemainder && n < 100)) return std::nullopt;
   if (rounding == TfdsRounding::kClosest) return static_cast<int64_t>(std::nearbyint(percent * static_cast<double>(n) / 100.0));
-  return static_cast<int64_t>(std::nearbyint(percent * static_cast<double>(n / 100)));
+  const int64_t hundredth = n / 100;  // without its remainder
+  return static_cast<int64_t>(std::nearbyint(percent * static_cast<double>(hundredth)));
 }
 
 // The samples before a shard; shards before the first and after the last hold nothing.
