@@ -125,9 +125,12 @@ struct GlooExchange::Connections {
     broken = true;
     fail("an array does not reach the other processes", reason);
   }
-  // The first transfer of a call, with all others: they may come to it later than this process.
-  void meet(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
+  // The first transfer of a call, with all others: they may come to it later than this process. `small` is the same for all: parts
+  // that are there as soon as those who send them. Others are announced, so that the wait for them ends before they travel.
+  void meet(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot,
+            bool small) {
     Wait wait(waits);
+    if (small) return transfer(sends, receives, slot);
     const TesseraGlooArrival arrival{slot + kArrivalStep, &wait, [](void* self) { static_cast<Wait*>(self)->end(); }};
     transfer(sends, receives, slot, &arrival);
   }
@@ -179,7 +182,7 @@ void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> 
     receives.push_back({static_cast<int32_t>(process), free, own.size() * sizeof(float)});
     free += own.size();
   }
-  first ? meet(sends, receives, slot) : transfer(sends, receives, slot);
+  first ? meet(sends, receives, slot, whole) : transfer(sends, receives, slot);
 
   std::vector<const float*> parts;
   for (int64_t process = 0, other = 0; process < process_count; ++process) {
@@ -223,7 +226,7 @@ void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> ou
     sends.push_back({static_cast<int32_t>(process), const_cast<std::byte*>(in.data()), in.size()});
     receives.push_back({static_cast<int32_t>(process), place, in.size()});
   }
-  connections_->meet(sends, receives, slot);
+  connections_->meet(sends, receives, slot, in.size() <= kWholeArray * sizeof(float));
 }
 
 // From each process to the next, so that no connection carries the bytes more than once.
