@@ -168,7 +168,7 @@ void FolderIndex::refuse_parts(const std::string& root, const std::string& where
 }
 
 bool FolderIndex::load(const std::string& root, const std::string& path) {
-  auto sidecar = Sidecar::open(path, SidecarKind::kFolder, {}, kFolderSections);
+  auto sidecar = Sidecar::open(path, SidecarKind::kFolderIndex, {}, kFolderSections);
   if (!sidecar) return false;
   const auto directory_ends = sidecar->array<uint64_t>(1), class_ends = sidecar->array<uint64_t>(4),
              file_ends = sidecar->array<uint64_t>(7);
@@ -242,7 +242,7 @@ void FolderIndex::keep(const Listing& listing, const std::string& sidecar) const
   for (const std::string& name : classes_) names.add(name);
   std::vector<int64_t> mtimes = listing.mtimes;
   mtimes.push_back(static_cast<int64_t>(listing.loose));
-  write_sidecar(sidecar, SidecarKind::kFolder, {},
+  write_sidecar(sidecar, SidecarKind::kFolderIndex, {},
                 {{listing.directories.text},
                  section_of(listing.directories.ends),
                  section_of(mtimes),

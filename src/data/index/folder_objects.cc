@@ -84,7 +84,7 @@ std::string FolderObjects::encode() const {
   TextList names;
   for (const std::string& name : classes) names.add(name);
   const std::vector<int64_t> numbers = {loose, listed};
-  return sidecar_bytes(SidecarKind::kObjects, {},
+  return sidecar_bytes(SidecarKind::kObjectIndex, {},
                        {{names.text},
                         section_of(names.ends),
                         section_of(first),
@@ -95,7 +95,8 @@ std::string FolderObjects::encode() const {
 }
 
 std::optional<FolderObjects> FolderObjects::decode(std::string_view bytes) {
-  const auto sidecar = Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), SidecarKind::kObjects, {}, kObjectsSections);
+  const auto sidecar =
+      Sidecar::parse(store::copy_bytes(store::as_bytes(bytes)), SidecarKind::kObjectIndex, {}, kObjectsSections);
   if (!sidecar) return std::nullopt;
   const auto name_ends = sidecar->array<uint64_t>(1), file_ends = sidecar->array<uint64_t>(4);
   const auto starts = sidecar->array<int64_t>(2), numbers = sidecar->array<int64_t>(6);

@@ -102,7 +102,7 @@ std::string ShardIndex::id(int64_t sample) const {
 }
 
 bool ShardIndex::load() {
-  auto sidecar = Sidecar::open(sidecar_path_, SidecarKind::kShards, fingerprint(), kSections);
+  auto sidecar = Sidecar::open(sidecar_path_, SidecarKind::kShardIndex, fingerprint(), kSections);
   if (!sidecar) return false;
   const auto counts = sidecar->array<int64_t>(kCounts);
   const auto ends = sidecar->array<uint64_t>(kBlockEnds);
@@ -191,7 +191,7 @@ void ShardIndex::keep(int64_t began) const {
   TextList names;
   for (const std::string& name : labels_.names) names.add(name);
   const std::vector<int64_t> range = {labels_.least, labels_.most, own_extents_};
-  write_sidecar(sidecar_path_, SidecarKind::kShards, fingerprint(),
+  write_sidecar(sidecar_path_, SidecarKind::kShardIndex, fingerprint(),
                 {section_of(first_),
                  section_of(block_ends_),
                  section_of(block_crcs_),

@@ -14,7 +14,7 @@
 
 namespace tessera::data {
 
-enum class SidecarKind : uint32_t { kFolder = 1, kShards = 2, kObjects = 3 };
+enum class SidecarKind : uint32_t { kFolderIndex = 1, kShardIndex = 2, kObjectIndex = 3 };
 
 // <cache directory>/index/<hash of both>.index; empty when nothing is cached. `root` is an absolute path, or several.
 std::string sidecar_path(std::string_view call, std::string_view root);
