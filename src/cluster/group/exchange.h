@@ -47,7 +47,8 @@ class GlooExchange final : public Exchange {
   // Whether a call has failed. Programs that made it fail as the plugin says it, with another text and code.
   bool broken() const;
   // Seconds in which this process was in one or more calls of sum() or gather() that not all others had come to yet, by its own
-  // clock. What the bytes take afterwards is not in it. The process that is last in all calls has next to none.
+  // clock. What the bytes of arrays beyond 64 KiB take afterwards is not in it. The process that is last in all calls has next to
+  // none.
   double waited_for_others() const;
   int64_t count() const override { return count_; }
 
