@@ -81,14 +81,10 @@ void* connect(int32_t process, int32_t count, const char* address, const Tessera
 void close(void* context) { delete static_cast<gloo::rendezvous::Context*>(context); }
 
 bool transfer(void* context, const TesseraGlooPart* sends, size_t send_count, const TesseraGlooPart* receives,
-              size_t receive_count, uint64_t slot, const TesseraGlooArrival* arrival, char** reason) {
+              size_t receive_count, uint64_t slot, char** reason) {
   return guarded(false, reason, [&] {
     auto& own = *static_cast<gloo::rendezvous::Context*>(context);
     std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> in, out;
-    const std::unique_ptr<gloo::transport::UnboundBuffer> arrived = own.createUnboundBuffer(nullptr, 0);
-    for (size_t i = 0; arrival && i < receive_count; ++i) arrived->recv(receives[i].process, arrival->slot);
-    // Ahead of the parts, which a connection carries in their order.
-    for (size_t i = 0; arrival && i < send_count; ++i) arrived->send(sends[i].process, arrival->slot);
     for (size_t i = 0; i < receive_count; ++i) {
       in.push_back(own.createUnboundBuffer(receives[i].data, receives[i].bytes));
       in.back()->recv(receives[i].process, slot);
@@ -98,18 +94,11 @@ bool transfer(void* context, const TesseraGlooPart* sends, size_t send_count, co
       out.back()->send(sends[i].process, slot);
     }
     const auto timeout = own.getTimeout();
-    for (size_t i = 0; arrival && i < receive_count; ++i) {
-      if (!arrived->waitRecv(timeout)) throw std::runtime_error("a transfer was given up");
-    }
-    if (arrival) arrival->all_there(arrival->self);
     for (const auto& buffer : in) {
       if (!buffer->waitRecv(timeout)) throw std::runtime_error("a transfer was given up");
     }
     for (const auto& buffer : out) {
       if (!buffer->waitSend(timeout)) throw std::runtime_error("a transfer was given up");
-    }
-    for (size_t i = 0; arrival && i < send_count; ++i) {
-      if (!arrived->waitSend(timeout)) throw std::runtime_error("a transfer was given up");
     }
     return true;
   });

@@ -27,7 +27,6 @@ namespace {
 
 // A slot is a channel, the number of the call in it, and a step of the call.
 constexpr int kCallBits = 32, kStepBits = 8;
-constexpr uint64_t kArrivalStep = 2;              // after the two of a sum
 constexpr size_t kPiece = size_t{4} << 20;        // bytes of a broadcast that are passed on at once
 constexpr size_t kSummed = size_t{1} << 20;       // numbers of a sum that travel at once: what comes is still in the cache
 constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybody sends everything to everybody
@@ -88,20 +87,16 @@ struct AddressBook {
   }
 };
 
-// A wait of one call for the others, until end() or its own end.
+// A wait of one call for the others.
 class Wait {
  public:
   explicit Wait(WaitTime& time) : time_(time) { time_.begin(); }
-  ~Wait() { end(); }
+  ~Wait() { time_.end(); }
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
-  void end() {
-    if (!std::exchange(ended_, true)) time_.end();
-  }
 
  private:
   WaitTime& time_;
-  bool ended_ = false;
 };
 
 }  // namespace
@@ -118,21 +113,16 @@ struct GlooExchange::Connections {
   ~Connections() {
     if (context) gloo().close(context);
   }
-  void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot,
-                const TesseraGlooArrival* arrival = nullptr) {
+  void transfer(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
     char* reason = nullptr;
-    if (gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, arrival, &reason)) return;
+    if (gloo().transfer(context, sends.data(), sends.size(), receives.data(), receives.size(), slot, &reason)) return;
     broken = true;
     fail("an array does not reach the other processes", reason);
   }
-  // The first transfer of a call, with all others: they may come to it later than this process. `small` is the same for all: parts
-  // that are there as soon as those who send them. Others are announced, so that the wait for them ends before they travel.
-  void meet(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot,
-            bool small) {
-    Wait wait(waits);
-    if (small) return transfer(sends, receives, slot);
-    const TesseraGlooArrival arrival{slot + kArrivalStep, &wait, [](void* self) { static_cast<Wait*>(self)->end(); }};
-    transfer(sends, receives, slot, &arrival);
+  // The first transfer of a call, with all others: they may come to it later than this process.
+  void meet(const std::vector<TesseraGlooPart>& sends, const std::vector<TesseraGlooPart>& receives, uint64_t slot) {
+    const Wait wait(waits);
+    transfer(sends, receives, slot);
   }
   void sum(std::span<const float> in, std::span<float> out, std::vector<float>& others, uint64_t slot, bool first);
 };
@@ -182,7 +172,7 @@ void GlooExchange::Connections::sum(std::span<const float> in, std::span<float> 
     receives.push_back({static_cast<int32_t>(process), free, own.size() * sizeof(float)});
     free += own.size();
   }
-  first ? meet(sends, receives, slot, whole) : transfer(sends, receives, slot);
+  first ? meet(sends, receives, slot) : transfer(sends, receives, slot);
 
   std::vector<const float*> parts;
   for (int64_t process = 0, other = 0; process < process_count; ++process) {
@@ -226,7 +216,7 @@ void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> ou
     sends.push_back({static_cast<int32_t>(process), const_cast<std::byte*>(in.data()), in.size()});
     receives.push_back({static_cast<int32_t>(process), place, in.size()});
   }
-  connections_->meet(sends, receives, slot, in.size() <= kWholeArray * sizeof(float));
+  connections_->meet(sends, receives, slot);
 }
 
 // From each process to the next, so that no connection carries the bytes more than once.

@@ -46,9 +46,8 @@ class GlooExchange final : public Exchange {
   int64_t process_id() const { return process_id_; }
   // Whether a call has failed. Programs that made it fail as the plugin says it, with another text and code.
   bool broken() const;
-  // Seconds in which this process was in one or more calls of sum() or gather() that not all others had come to yet, by its own
-  // clock. What the bytes of arrays beyond 64 KiB take afterwards is not in it. The process that is last in all calls has next to
-  // none.
+  // Seconds that this process spent in the first transfers of sum() and gather(), by its own clock: until all others have come to
+  // the call, and their bytes to this process. Calls at the same time count once. The process that is always last has the least.
   double waited_for_others() const;
   int64_t count() const override { return count_; }
 

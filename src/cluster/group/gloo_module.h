@@ -6,7 +6,7 @@
 
 extern "C" {
 
-constexpr int32_t kTesseraGlooVersion = 2;
+constexpr int32_t kTesseraGlooVersion = 1;
 
 // Where the processes find each other's addresses. A function that fails returns false; the module then says so.
 struct TesseraGlooStore {
@@ -23,14 +23,6 @@ struct TesseraGlooPart {
   size_t bytes;
 };
 
-// When all others have come to the same transfer. Each tells those that it sends to, by an empty part of this slot ahead of its
-// own.
-struct TesseraGlooArrival {
-  uint64_t slot;
-  void* self;
-  void (*all_there)(void* self);  // called once, unless the transfer fails before; throws nothing
-};
-
 // Functions that can fail give a text for free_text in `reason`; null there means that memory ran out.
 struct TesseraGlooApi {
   int32_t version;
@@ -40,9 +32,9 @@ struct TesseraGlooApi {
                    char** reason);
   void (*close)(void* context);
   // Sends and receives all parts and waits for that. Both ends of a part name the same slot, which no other transfer under way
-  // between them has. `arrival` is null where nobody wants to know. From any thread.
+  // between them has. From any thread.
   bool (*transfer)(void* context, const TesseraGlooPart* sends, size_t send_count, const TesseraGlooPart* receives,
-                   size_t receive_count, uint64_t slot, const TesseraGlooArrival* arrival, char** reason);
+                   size_t receive_count, uint64_t slot, char** reason);
 };
 
 // The module's one symbol.
