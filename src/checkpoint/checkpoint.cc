@@ -25,7 +25,7 @@ void check_step(const std::string& path, int64_t step) {
 using Fetch = std::function<store::Bytes(const std::string& file)>;
 using Headers = std::map<size_t, SafetensorsFile>;  // by the place in the list
 
-// Of the files of which nothing but that is needed.
+// The headers of the files that have no piece which is needed.
 Headers headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
   const bool sliced = commit.version >= kPiecesVersion;
   const std::vector<size_t> in_order = *state_files(commit);

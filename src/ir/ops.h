@@ -160,8 +160,8 @@ struct ScanOptions {
   // The body is written out for each iteration, here and in the gradient: nothing saved is stacked and taken apart again, and
   // the program grows with the length.
   bool unroll = false;
-  // Where it is unrolled: what the gradient computes again stays apart from what was computed first, of which the compiler would
-  // keep the results instead. In a loop they are apart.
+  // Where it is unrolled: the gradient computes again what the policy does not keep. Without this the compiler would keep it, since
+  // the forward pass has computed the same. A loop needs no such barrier.
   bool prevent_cse = false;
 };
 struct ScanResult {

@@ -20,7 +20,7 @@ struct ProcessFigures {
   int64_t step = 0;
   double seen = 0;                              // when the leader heard of them, by its clock: seconds since 1970
   std::optional<double> input_wait;             // share of the time of steps
-  std::optional<double> peer_wait;              // likewise: in sums, until the last process has come to them
+  std::optional<double> peer_wait;              // likewise: in sums, until the numbers of the last process are there
   std::optional<double> step_seconds;           // of a step, without the wait for input; all processes end a step together
   std::optional<double> cpu_used, cpu_process;  // shares of the machine's processors: of all programs, and of this process
   std::optional<double> read, written;          // bytes a second of storage, of this process
@@ -49,7 +49,7 @@ HostFigures parse_host_figures(std::string_view json, const std::string& where);
 // steps, since each is the last one now and then.
 inline constexpr double kHoldsUp = 0.15;
 
-// By which of its waits a process is told from the others.
+// The wait by which a process differs from the others.
 enum class Wait {
   kInput,  // it waits for its input more than they do, and they wait for it, not for input
   kPeers,  // it waits for other processes less than they do: it computes slowly, or does what they need not do
