@@ -38,12 +38,38 @@ Value relu(Value x) {
   };
   return custom_gradient({x}, {maximum(x, constant(0, x.dtype()))}, gradient)[0];
 }
-Value gelu_exact(Value x) { return 0.5 * x * (1.0 + erf(x * (1.0 / std::numbers::sqrt2))); }
 
-Value gelu_tanh(Value x) {
-  const double scale = std::sqrt(2.0 / std::numbers::pi);
-  return 0.5 * x * (1.0 + tanh(scale * (x + 0.044715 * x * x * x)));
+namespace {
+
+// 16-bit floats are computed in f32 and rounded once, as in torch. The backward pass computes the slope from x, and keeps nothing
+// else for it.
+Value elementwise(Value x, Value (*function)(Value), Value (*slope)(Value)) {
+  const Value y = convert(function(widen(x)), x.dtype());
+  return custom_gradient({x}, {y}, [slope](const Values& in, const Values&, const Values& ct) -> Values {
+    return {convert(widen(ct[0]) * slope(widen(in[0])), in[0].dtype())};
+  })[0];
 }
+
+Value twice_normal_cdf(Value x) { return 1.0 + erf(x * (1.0 / std::numbers::sqrt2)); }
+Value exact(Value x) { return 0.5 * x * twice_normal_cdf(x); }
+Value exact_slope(Value x) {
+  const Value density = (std::numbers::inv_sqrtpi / std::numbers::sqrt2) * exp(-0.5 * square(x));
+  return 0.5 * twice_normal_cdf(x) + x * density;
+}
+
+constexpr double kCubic = 0.044715;
+constexpr double kInner = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+Value tanh_of_cubic(Value x) { return tanh(kInner * (x + kCubic * x * x * x)); }
+Value approximate(Value x) { return 0.5 * x * (1.0 + tanh_of_cubic(x)); }
+Value approximate_slope(Value x) {
+  const Value t = tanh_of_cubic(x), inner_slope = kInner * (1.0 + 3 * kCubic * square(x));
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - square(t)) * inner_slope;
+}
+
+}  // namespace
+
+Value gelu_exact(Value x) { return elementwise(x, exact, exact_slope); }
+Value gelu_tanh(Value x) { return elementwise(x, approximate, approximate_slope); }
 
 // max(x, 0) is written so that the slope at 0 is that of the function, 1/2, and not what a comparison makes of it.
 Value softplus(Value x) { return 0.5 * (x + abs(x)) + log1p(exp(-abs(x))); }

@@ -41,6 +41,7 @@ Value floor(Value x);
 Value round_nearest_even(Value x);
 Value is_finite(Value x);                     // -> bool
 Value convert(Value x, DType dtype);          // no node when the dtype is already that
+Value widen(Value x);                         // floats of 16 bits become f32; anything else stays
 Value bitcast_convert(Value x, DType dtype);  // same element size
 
 // ---- elementwise, two operands (broadcasting)
@@ -123,6 +124,8 @@ Value conv2d_nhwc(Value input, Value kernel, const ConvOptions& options = {});
 // ---- reductions
 enum class Reduce { kSum, kProduct, kMax, kMin, kAnd, kOr };
 Value reduce(Reduce kind, Value x, const Dims& axes, bool keep_dims = false);
+// Sums and means of 16-bit floats are computed in f32 and rounded once: plugins add up in the type they are given, and in bf16
+// 300 ones make 256.
 Value sum(Value x, const Dims& axes, bool keep_dims = false);
 Value mean(Value x, const Dims& axes, bool keep_dims = false);
 Value reduce_max(Value x, const Dims& axes, bool keep_dims = false);

@@ -129,7 +129,7 @@ class BiT final : public Classifier {
       next += depths[i];
     }
     x = norm(scope / "norm", x);
-    return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1, 2}), x.dtype());
+    return ir::mean(x, {1, 2});
   }
 
   ir::Value logits(const nn::Scope& scope, ir::Value images) const override {

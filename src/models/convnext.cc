@@ -163,7 +163,7 @@ class ConvNeXt final : public Classifier {
       next = end;
     }
     if (config_.norm_first) x = norm(scope / "norm_pre", x);
-    x = ir::convert(ir::mean(ir::convert(x, DType::kF32), {1, 2}), x.dtype());
+    x = ir::mean(x, {1, 2});
     if (config_.norm_first) return x;
     x = norm(scope / "head" / "norm", x);
     // timm's head has the exact GELU whatever the blocks have.

@@ -127,7 +127,7 @@ class Mixer final : public Classifier {
         scope / "blocks", x, {config_.depth, rates, config_.remat, false},
         [&](const nn::Scope& inner, ir::Value carry, ir::Value rate) { return block(inner, carry, batch, rate); });
     x = ir::reshape(norm(scope / "norm", x), {batch, config_.tokens(), width});
-    return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1}), x.dtype());
+    return ir::mean(x, {1});
   }
 
   ir::Value logits(const nn::Scope& scope, ir::Value images) const override {

@@ -179,7 +179,7 @@ class ResNet final : public Classifier {
       x = stage(scope / fmt::format("layer{}", i + 1), x, i, {next, next + depths[i]});
       next += depths[i];
     }
-    return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1, 2}), x.dtype());
+    return ir::mean(x, {1, 2});
   }
 
   ir::Value logits(const nn::Scope& scope, ir::Value images) const override {

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <numbers>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -285,6 +288,60 @@ TEST(Emit, WidenedGradientsAreSummedInF32) {
   constexpr const char* kWide = "(tensor<300x2xbf16>, tensor<300x4xbf16>) -> (tensor<2x4xf32>)";
   EXPECT_THAT(text(true), HasSubstr(kWide));
   EXPECT_THAT(text(false), Not(HasSubstr(kWide)));
+}
+
+// What XLA is given in bf16 it computes in bf16 where the device can, a GPU's sums of many numbers too.
+TEST(Emit, FunctionsOfSixteenBitFloatsComputeInF32) {
+  const auto sum_of = [](Value x) { return sum(x, {0}); };
+  const auto mean_of = [](Value x) { return mean(x, {0}); };
+  const std::vector<std::function<Value(Value)>> functions = {gelu_exact, gelu_tanh, sum_of, mean_of};
+  for (size_t i = 0; i < functions.size(); ++i) {
+    Graph graph;
+    const GraphScope scope(graph);
+    const Value x = graph.add_parameter({DType::kBF16, {300, 2}}), y = functions[i](x);
+    EXPECT_EQ(y.dtype(), DType::kBF16);
+    graph.results = gradient(sum_all(convert(y, DType::kF32)), {x});
+    graph.results.push_back(y);
+    std::istringstream lines(program_text(graph));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("bf16") == std::string::npos) continue;
+      EXPECT_THAT(line, ::testing::AnyOf(HasSubstr("stablehlo.convert"), HasSubstr("func."))) << "function " << i;
+    }
+  }
+}
+
+// The bias of a layer has one cotangent a row.
+TEST(Emit, GradientsOfBroadcastsAreSummedInF32) {
+  Graph graph;
+  const GraphScope scope(graph);
+  const Value x = graph.add_parameter({DType::kBF16, {300, 2}}), bias = graph.add_parameter({DType::kBF16, {2}});
+  graph.results = gradient(sum_all(convert((x + bias) * x, DType::kF32)), {bias});
+  EXPECT_THAT(program_text(graph), HasSubstr("(tensor<300x2xf32>, tensor<f32>) -> (tensor<2xf32>)"));
+}
+
+// The exact values in f64, within the rounding to bf16 and a few roundings of f32.
+TEST(Functions, GeluOfBf16IsRoundedOnce) {
+  std::vector<float> x;
+  for (int i = -32; i <= 32; ++i) x.push_back(static_cast<float>(i) / 8);  // bf16 has them all
+  const auto n = static_cast<int64_t>(x.size());
+  const auto results = ::tessera::testing::run({::tessera::testing::f32_array({n}, x)}, [](const Values& in) -> Values {
+    const Value narrow = convert(in[0], DType::kBF16), exact = gelu_exact(narrow), approximate = gelu_tanh(narrow);
+    Values out = {exact, approximate};
+    for (const Value y : {exact, approximate}) out.push_back(gradient(sum_all(convert(y, DType::kF32)), {narrow})[0]);
+    for (Value& y : out) y = convert(y, DType::kF32);
+    return out;
+  });
+  const double inner = std::sqrt(2 / std::numbers::pi);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i], cdf = (1 + std::erf(v / std::numbers::sqrt2)) / 2;
+    const double t = std::tanh(inner * (v + 0.044715 * v * v * v));
+    const double wanted[] = {v * cdf, v * (1 + t) / 2, cdf + v * std::exp(-v * v / 2) / std::sqrt(2 * std::numbers::pi),
+                             (1 + t) / 2 + v * (1 - t * t) * inner * (1 + 3 * 0.044715 * v * v) / 2};
+    for (size_t f = 0; f < 4; ++f) {
+      EXPECT_NEAR(results[f].floats()[i], wanted[f], std::abs(wanted[f]) * std::ldexp(1, -8) + 1e-6)
+          << "function " << f << " of " << v;
+    }
+  }
 }
 
 TEST(Emit, SmallProgramWordForWord) {

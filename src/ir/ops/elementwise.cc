@@ -316,6 +316,7 @@ Value convert(Value x, DType dtype) {
   if (x.dtype() == dtype) return x;
   return make_node(kOpConvert, {x}, {{"_dtype", static_cast<int64_t>(dtype)}})->result();
 }
+Value widen(Value x) { return is_float(x.dtype()) && element_bytes(x.dtype()) == 2 ? convert(x, DType::kF32) : x; }
 Value bitcast_convert(Value x, DType dtype) {
   return make_node(kOpBitcastConvert, {x}, {{"_dtype", static_cast<int64_t>(dtype)}})->result();
 }

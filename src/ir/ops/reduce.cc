@@ -273,12 +273,14 @@ Value reduce(Reduce kind, Value x, const Dims& axes, bool keep_dims) {
   return reshape(y, dims);
 }
 
-Value sum(Value x, const Dims& axes, bool keep_dims) { return reduce(Reduce::kSum, x, axes, keep_dims); }
+Value sum(Value x, const Dims& axes, bool keep_dims) {
+  return convert(reduce(Reduce::kSum, widen(x), axes, keep_dims), x.dtype());
+}
 
 Value mean(Value x, const Dims& axes, bool keep_dims) {
   int64_t n = 1;
   for (const int64_t a : axes) n *= x.dim(a);
-  return sum(x, axes, keep_dims) * (1.0 / static_cast<double>(n));
+  return convert(reduce(Reduce::kSum, widen(x), axes, keep_dims) * (1.0 / static_cast<double>(n)), x.dtype());
 }
 
 Value reduce_max(Value x, const Dims& axes, bool keep_dims) { return reduce(Reduce::kMax, x, axes, keep_dims); }

@@ -51,7 +51,7 @@ Value CapPa::encode(const nn::Scope& scope, Value images) const { return encoder
 
 Value CapPa::features(const nn::Scope& scope, Value images) const {
   const Value encoded = encode(scope, images);
-  return ir::convert(ir::mean(ir::convert(encoded, DType::kF32), {1}), encoded.dtype());
+  return ir::mean(encoded, {1});
 }
 
 std::optional<ParallelPrediction> CapPa::draw_parallel(const nn::Scope& scope, int64_t rows) const {

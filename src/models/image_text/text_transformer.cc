@@ -42,7 +42,7 @@ Value TextTransformer::pool(const nn::Scope& scope, Value x, int64_t rows) const
   x = ir::reshape(x, {rows, tokens, config_.width});
   switch (config_.pool) {
     case TextPool::kFirst: return ir::squeeze(ir::slice_axis(x, 1, 0, 1), 1);
-    case TextPool::kMean: return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1}), x.dtype());
+    case TextPool::kMean: return ir::mean(x, {1});
     case TextPool::kMax: return ir::reduce_max(x, {1});
     default: return ir::squeeze(ir::slice_axis(x, 1, tokens - 1, tokens), 1);
   }

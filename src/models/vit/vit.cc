@@ -88,7 +88,7 @@ ir::Value ViT::pool(const nn::Scope& scope, ir::Value x, int64_t batch) const {
   if (config_.pool == Pool::kTok) return token(x, 0);
   const int64_t prefix = config_.pool_prefix ? 0 : config_.prefix_tokens();
   if (prefix > 0) x = ir::slice_axis(x, 1, prefix, tokens);
-  if (config_.pool == Pool::kGap) return ir::convert(ir::mean(ir::convert(x, DType::kF32), {1}), x.dtype());
+  if (config_.pool == Pool::kGap) return ir::mean(x, {1});
 
   const ViTInit init = vit_init(config_);
   nn::AttentionPoolOptions options;
