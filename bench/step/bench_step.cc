@@ -27,6 +27,7 @@
 #include "pjrt/plugin/stderr_filter.h"
 #include "train/process/device.h"
 #include "train/step/compile.h"
+#include "train/step/cudnn_trials.h"
 #include "train/step/step.h"
 
 namespace tessera {
@@ -107,6 +108,7 @@ class StepBench {
     recipe.finish();
     if (kernels) options.kernels = host::register_kernels(*client_);
     options.gpus = client_->platform_name() == "cuda";
+    if (options.gpus) options.cudnn_works = train::CudnnTrials(*client_, pjrt::ExecutableCache(""));
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);

@@ -1,13 +1,25 @@
 #pragma once
-// NVIDIA GPUs as the target of a program: no kernels of ours, and blocks without loops.
+// NVIDIA GPUs as the target of a program: blocks without loops, and attention by cuDNN where that works.
 
+#include <functional>
+#include <optional>
+
+#include "ir/cudnn_attention.h"
 #include "ir/target.h"
+#include "mesh/mesh.h"
 
 namespace tessera::ir {
 
 class GpuTarget final : public Target {
  public:
-  bool takes(const Composite&, const std::vector<TensorType>&) const override { return false; }
+  using Works = std::function<bool(const AttentionSizes&)>;
+
+  // `mesh`: of several devices, each of which calls cuDNN for its examples. `cudnn_works`: asked before attention of these sizes is
+  // left to cuDNN, which takes bf16 alone; null: it never is.
+  explicit GpuTarget(std::optional<mesh::Mesh> mesh = {}, Works cudnn_works = {})
+      : mesh_(std::move(mesh)), cudnn_works_(std::move(cudnn_works)) {}
+
+  bool takes(const Composite& composite, const std::vector<TensorType>& operands) const override;
   std::unique_ptr<Graph> select_kernels(const Graph& lowered) const override;
   std::unique_ptr<Graph> prepare(const Graph& selected, size_t fixed) const override;
   bool prefers_flat_sums() const override { return false; }
@@ -16,6 +28,10 @@ class GpuTarget final : public Target {
   bool unrolls_blocks() const override { return true; }
   bool gathers_first_dimension_fast() const override { return false; }
   bool widens_bf16() const override { return false; }
+
+ private:
+  std::optional<mesh::Mesh> mesh_;
+  Works cudnn_works_;
 };
 
 }  // namespace tessera::ir

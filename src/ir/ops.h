@@ -190,6 +190,10 @@ Values custom_gradient(const Values& inputs, const Values& outputs, CustomVjp vj
 // effect is neither merged with an equal one nor left out. The scope that is being traced travels with the attributes.
 Values ffi_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
                 AttrDict attributes = {}, bool has_side_effect = false);
+// A call that the plugin's compiler itself knows by this name, with its configuration as text without line ends. Operands are
+// row-major; `layouts`: the dimensions of each result from minor to major.
+Values compiler_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
+                     const std::string& configuration, const std::vector<Dims>& layouts);
 // The attributes of such a call, as ffi_call was given them.
 AttrDict call_attributes(const Node& call);
 

@@ -84,7 +84,7 @@ struct Programs {
 // instructions. It keeps those of what it compiled, and has none of what it loaded from the cache.
 Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, bool draws, bool named) {
   const recipe::Recipe& recipe = run.recipe;
-  const ProgramOptions options = train_options(recipe, *run.client);
+  const ProgramOptions options = train_options(recipe, *run.client, run.cache);
   const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   Programs programs;
   programs.step = compiler.start(train_program(*recipe.model, run.layout, *recipe.optimizer, options),

@@ -34,7 +34,7 @@ need() {
 export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
 [ $# -gt 0 ] || set -- vit adamw bf16_steps optimizers schedules pillow_resize timm_local_dir positions patches timm_vit_table \
   image_models layers initial_moments timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text fuzz_seeds \
-  hugging_face_weights hugging_face_processors lr_suggestions timm_inputs csv_tables class_scores multi_label_scores mat_files torch_files split_norm crops ${TIMM:+timm_commands} ${BIG_VISION:+cappa captions two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
+  hugging_face_weights hugging_face_processors lr_suggestions timm_inputs csv_tables class_scores multi_label_scores mat_files torch_files split_norm crops cudnn_attention ${TIMM:+timm_commands} ${BIG_VISION:+cappa captions two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
     fuzz_seeds | csv_tables)  # need Python's own library alone
@@ -50,7 +50,7 @@ for script; do
     text) need requirements-text.txt references-text ;;
     lr_suggestions) need requirements-fastai.txt references-fastai ;;
     tensorflow_* | big_vision_text_ops) need requirements-tensorflow.txt references-tensorflow ;;
-    cappa | captions | two_tower | metrics | class_scores | multi_label_scores | mat_files | big_vision_*) need requirements-jax.txt references-jax ;;
+    cappa | captions | two_tower | metrics | class_scores | multi_label_scores | mat_files | cudnn_attention | big_vision_*) need requirements-jax.txt references-jax ;;
     hugging_face_weights | hugging_face_processors)
       need requirements.txt references
       need requirements-transformers.txt references-transformers

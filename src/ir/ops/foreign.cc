@@ -1,5 +1,10 @@
 // Calls of foreign functions, and composites, which become such calls where a target has a kernel for them.
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "ir/composite.h"
 #include "ir/grad.h"
 #include "ir/ops/support.h"
@@ -48,6 +53,24 @@ Values make_composite(const Composite& composite, const Values& operands, const 
       with_types({{"_composite", std::make_shared<const Composite>(composite)}, {"_is_gradient", is_gradient}}, results)));
 }
 
+// As MLIR writes strings.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string layouts_text(const std::vector<Dims>& layouts) {
+  std::string out;
+  for (const Dims& layout : layouts) {
+    out += fmt::format("{}dense<{}> : tensor<{}xindex>", out.empty() ? "" : ", ", to_string(layout), layout.size());
+  }
+  return "[" + out + "]";
+}
+
 // The gradient of a function of values at `operands`, written out here.
 Values gradient_at(const std::function<Values(const Values&)>& function, const Values& operands, const Values& cotangents) {
   Values local;
@@ -83,6 +106,23 @@ Values ffi_call(const std::string& target, const Values& operands, const std::ve
   Attrs attrs{{"call_target_name", target}, {"api_version", TextAttr{"4 : i32"}}, {"backend_config", std::move(attributes)}};
   if (has_side_effect) attrs["has_side_effect"] = true;
   return results_of(make_node(kOpCustomCall, operands, with_types(std::move(attrs), results)));
+}
+
+Values compiler_call(const std::string& target, const Values& operands, const std::vector<TensorType>& results,
+                     const std::string& configuration, const std::vector<Dims>& layouts) {
+  TESSERA_CHECK(layouts.size() == results.size(), "{} layouts of {} results", layouts.size(), results.size());
+  std::vector<Dims> row_major;
+  for (const Value v : operands) {
+    Dims& layout = row_major.emplace_back(range(v.rank()));
+    std::ranges::reverse(layout);
+  }
+  return results_of(make_node(kOpCustomCall, operands,
+                              with_types({{"call_target_name", target},
+                                          {"api_version", TextAttr{"2 : i32"}},
+                                          {"backend_config", TextAttr{quoted(configuration)}},
+                                          {"operand_layouts", TextAttr{layouts_text(row_major)}},
+                                          {"result_layouts", TextAttr{layouts_text(layouts)}}},
+                                         results)));
 }
 
 AttrDict call_attributes(const Node& call) {

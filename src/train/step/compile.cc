@@ -29,9 +29,7 @@ Error out_of_memory(const std::string& what, const std::string& plugin_message, 
                       "make `data.batch` smaller, set `accumulate` (micro-batches inside a step), or take a smaller model");
 }
 
-namespace {
-
-pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& program) {
+pjrt::CompileOptions compile_options(const pjrt::Client& client, const Program& program) {
   pjrt::CompileOptions options;
   options.donated = program.donated;
   options.num_partitions = program.devices;
@@ -47,10 +45,14 @@ pjrt::CompileOptions options_of(const pjrt::Client& client, const Program& progr
   }
   const std::string toolkit = client.platform_name() == "cuda" ? pjrt::cuda_toolkit(client.plugin().path()) : "";
   if (!toolkit.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit;
+  // The gradient of cuDNN's attention is summed up in any order otherwise.
+  if (program.calls_cudnn) options.flags["xla_gpu_exclude_nondeterministic_ops"] = true;
   // XLA makes graphs of so many operations or more.
   if (program.profiled && client.platform_name() == "cuda") options.flags["xla_gpu_graph_min_graph_size"] = int64_t{1} << 30;
   return options;
 }
+
+namespace {
 
 // The program that prepares the parameters of `program`.
 Program preparing(const Program& program) {
@@ -75,7 +77,7 @@ Compiled compile(const pjrt::Client& client, const Program& program, const pjrt:
                  const std::vector<NamedType>& arrays) {
   pjrt::CompileReport report;
   try {
-    pjrt::Executable executable = pjrt::compile_cached(client, program.text, options_of(client, program), cache, &report);
+    pjrt::Executable executable = pjrt::compile_cached(client, program.text, compile_options(client, program), cache, &report);
     give_back_free_memory();  // what a plugin takes to compile or load a program is a multiple of the program
     Compiled compiled{std::move(executable), report, program.numbers, nullptr, program.kept};
     if (program.prepare.empty()) return compiled;

@@ -29,6 +29,8 @@ struct Compiled {
 // A device error that says what did not fit: the plugin's words, the account of the arrays and the largest of them.
 Error out_of_memory(const std::string& what, const std::string& plugin_message, std::vector<NamedType> arrays);
 
+pjrt::CompileOptions compile_options(const pjrt::Client& client, const Program& program);
+
 // Compiles, waiting. `arrays` are the program's arguments, for messages.
 Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
                  const std::vector<NamedType>& arrays);

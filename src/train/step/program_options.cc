@@ -1,6 +1,7 @@
 #include "train/step/program_options.h"
 
 #include "host/register.h"
+#include "train/step/cudnn_trials.h"
 
 namespace tessera::train {
 namespace {
@@ -18,6 +19,7 @@ ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels&
 ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels, bool gpus) {
   ProgramOptions options = options_of_all(recipe, kernels);
   options.gpus = gpus;
+  if (gpus) options.cudnn_works = [](const ir::AttentionSizes&) { return true; };
   options.batch = recipe.program_rows();
   options.processes = recipe.processes.meshes();
   options.joint = recipe.processes.joint;
@@ -31,8 +33,11 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
   return options;
 }
 
-ProgramOptions train_options(const recipe::Recipe& recipe, const pjrt::Client& client) {
-  return train_options(recipe, host::register_kernels(client), client.platform_name() == "cuda");
+ProgramOptions train_options(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::ExecutableCache& cache) {
+  const bool gpus = client.platform_name() == "cuda";
+  ProgramOptions options = train_options(recipe, host::register_kernels(client), gpus);
+  if (gpus) options.cudnn_works = CudnnTrials(client, cache);
+  return options;
 }
 
 ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels) {

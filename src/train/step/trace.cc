@@ -67,10 +67,9 @@ Values with_buffers(const state::StateLayout& layout, Values params, const Value
 }
 
 std::unique_ptr<const ir::Target> target_of(const ProgramOptions& options, const state::StateLayout& layout) {
-  if (options.gpus) return std::make_unique<ir::GpuTarget>();
-  host::Devices devices{.mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt,
-                        .one_of_many = options.processes > 1,
-                        .that_meet = options.devices_that_meet};
+  const auto mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt;
+  if (options.gpus) return std::make_unique<ir::GpuTarget>(mesh, options.cudnn_works);
+  host::Devices devices{.mesh = mesh, .one_of_many = options.processes > 1, .that_meet = options.devices_that_meet};
   return std::make_unique<host::Target>(options.kernels, std::move(devices));
 }
 
@@ -82,6 +81,7 @@ Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const st
                   .devices = layout.devices(),
                   .optimization_level = options.optimization_level};
   for (const auto& [argument, result] : emit.aliases) program.donated.push_back(argument);
+  program.calls_cudnn = program.text.find(ir::kCudnnAttention) != std::string::npos;
   return program;
 }
 

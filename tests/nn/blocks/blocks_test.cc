@@ -67,16 +67,17 @@ TEST(EncoderBlocks, HaveARateEach) {
 }
 
 // Three blocks with their gradient.
-std::string text_of_blocks(ir::RematPolicy::Kind kind, const ir::Target* target) {
+std::string text_of_blocks(ir::RematPolicy::Kind kind, const ir::Target* target, DType dtype = DType::kF32) {
   ir::Graph graph;
   const ir::GraphScope graph_scope(graph);
   ParamStore store(graph);
-  const ir::Value x = graph.add_parameter({DType::kF32, {4, 8}});
+  const ir::Value x = graph.add_parameter({dtype, {4, 8}});
   const BlockOptions depth{.count = 3, .drop_path = {}, .remat = {.kind = kind, .names = block_products()}};
   EncoderBlockOptions options;
   options.mlp.hidden = 8;
-  const ir::Value y = encoder_blocks(Scope(store, {.training = true, .target = target}) / "blocks", x, 2, depth, options);
-  graph.results = ir::gradient(ir::sum_all(y), {x});
+  const Context context{.training = true, .compute = dtype, .target = target};
+  const ir::Value y = encoder_blocks(Scope(store, context) / "blocks", x, 2, depth, options);
+  graph.results = ir::gradient(ir::sum_all(ir::convert(y, DType::kF32)), {x});
   return ir::program_text(graph, {}, target);
 }
 
@@ -91,6 +92,22 @@ TEST(EncoderBlocks, AreWrittenOutForGpusUnlessNothingIsKept) {
   for (const Kind kind : {Kind::kSaveNamed, Kind::kSaveAll, Kind::kSaveNothing})
     EXPECT_THAT(text_of_blocks(kind, nullptr), HasSubstr(kLoop));
   EXPECT_EQ(text_of_blocks(Kind::kSaveNothing, &gpus), text_of_blocks(Kind::kSaveNothing, nullptr));
+}
+
+// Each block's result, the same again before its gradient, and the gradient.
+TEST(EncoderBlocks, LeaveAttentionOnGpusToCudnnInBf16) {
+  using Kind = ir::RematPolicy::Kind;
+  const ir::GpuTarget gpus({}, [](const ir::AttentionSizes& sizes) { return sizes == ir::AttentionSizes{2, 2, 1, 8}; });
+  const auto calls = [&](Kind kind, DType dtype) {
+    const std::string text = text_of_blocks(kind, &gpus, dtype);
+    std::pair<int, int> count;
+    for (size_t at = text.find(ir::kCudnnAttention); at != std::string::npos; at = text.find(ir::kCudnnAttention, at + 1)) {
+      ++(text.compare(at, 27, "__cudnn$fmhaSoftmaxBackward") == 0 ? count.second : count.first);
+    }
+    return count;
+  };
+  EXPECT_EQ(calls(Kind::kSaveNamed, DType::kBF16), (std::pair{6, 3}));
+  EXPECT_EQ(calls(Kind::kSaveNamed, DType::kF32), (std::pair{0, 0}));
 }
 
 }  // namespace
