@@ -76,6 +76,13 @@ TrainResult finished_before(Run& run, const Saver& saver) {
   return result;
 }
 
+void warn_of_disk(const Run& run, const DiskNeed& need) {
+  if (run.bucket.empty()) {  // else the disk has no checkpoints
+    if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
+  }
+  if (const auto warning = file_size_warning(need)) log_warning(*warning);
+}
+
 struct Programs {
   std::future<Compiled> step, init;  // no `init` where there is a state to start from
 };
@@ -134,6 +141,25 @@ DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterSte
   if (run.progress.step < run.last_step()) batch = input.next(&dispatched);
   if (before) after.read_metrics(*before);
   return dispatched;
+}
+
+// The run's files say how it ended. Exit code 3 where they lack something that was to be kept.
+TrainResult write_ending(Run& run, const Saver& saver, NamedScores scores) {
+  run.reporter.console().finish();
+  const bool done = run.at_end();
+  const Exit code = done ? Exit::kDone : run.stop.exit_code();
+  run.reporter.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(code)});
+  draw_plot(run);
+  // progress.times are those at which the last save began.
+  const double held_up = run.reporter.times().save - run.progress.times.save;
+  if (!done) run.record.stopped_after({run.progress.step, held_up, run.progress.seconds});
+  const std::string why = run.stop.requested() ? run.stop.name() : "--until";
+  run.record.ended(done ? "done" : "stopped", done ? run.ended_early().value_or("") : why, *run.client);
+  TrainResult result = result_of(run, code, std::move(scores));
+  const bool harmed = run.reporter.writer().failing() || run.reporter.writer().disturbed();
+  const bool unsaved = run.processes.leads() && result.checkpoint.empty();
+  if (saver.failures() > 0 || harmed || unsaved) result.exit = Exit::kData;
+  return result;
 }
 
 // In the run's files. Curves of a run that diverged are worth a look too.
@@ -201,10 +227,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (run.processes.leads()) control_socket.emplace(run.workdir.path(), run.control);
     start.announce();
     start.keep_data_names();
-    if (run.bucket.empty()) {  // else the disk has no checkpoints
-      if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
-    }
-    if (const auto warning = file_size_warning(need)) log_warning(*warning);
+    warn_of_disk(run, need);
     start.load_weights();
 
     // ---- compile: while the first batches are read and the state comes to the devices ----
@@ -275,21 +298,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     record_failure(run, failure);
     rethrow_explained(run, failure);
   }
-  run.reporter.console().finish();
-  const bool done = run.at_end();
-  const Exit code = done ? Exit::kDone : run.stop.exit_code();
-  run.reporter.finish(done ? monitor::RunEnd{} : monitor::RunEnd{monitor::Ending::kStopped, static_cast<int>(code)});
-  draw_plot(run);
-  // progress.times is as of when that save began.
-  const double held_up = run.reporter.times().save - run.progress.times.save;
-  if (!done) run.record.stopped_after({run.progress.step, held_up, run.progress.seconds});
-  const std::string why = run.stop.requested() ? run.stop.name() : "--until";
-  run.record.ended(done ? "done" : "stopped", done ? run.ended_early().value_or("") : why, *run.client);
-  TrainResult result = result_of(run, code, std::move(scores));
-  const bool harmed = run.reporter.writer().failing() || run.reporter.writer().disturbed();
-  const bool unsaved = run.processes.leads() && result.checkpoint.empty();
-  if (saver.failures() > 0 || harmed || unsaved) result.exit = Exit::kData;
-  return result;
+  return write_ending(run, saver, std::move(scores));
 }
 
 }  // namespace tessera::train
