@@ -63,44 +63,6 @@ double seconds_of(const Json& request) {
   return value;
 }
 
-// Answers on their way from whoever knows them to the thread that sends them. It may outlive the socket.
-class Answers {
- public:
-  Answers() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
-  void put(int64_t client, std::string line) {
-    {
-      const std::lock_guard lock(mutex_);
-      lines_.emplace_back(client, std::move(line));
-    }
-    wake();
-  }
-  void wake() { eventfd_write(wake_.get(), 1); }
-  std::vector<std::pair<int64_t, std::string>> take() {
-    eventfd_t ignored = 0;
-    eventfd_read(wake_.get(), &ignored);
-    const std::lock_guard lock(mutex_);
-    return std::exchange(lines_, {});
-  }
-  const Descriptor& descriptor() const { return wake_; }
-
- private:
-  Descriptor wake_;
-  std::mutex mutex_;
-  std::vector<std::pair<int64_t, std::string>> lines_;
-};
-
-struct Client {
-  int64_t id;
-  Descriptor socket;
-  Clock::time_point since;  // that it is waited for
-  std::string in, out;
-  bool asked = false, done = false;
-
-  bool awaits_answer() const { return asked && out.empty(); }
-  short events() const { return awaits_answer() ? short{0} : asked ? short{POLLOUT} : short{POLLIN}; }
-};
-
 }  // namespace
 
 class ControlSocket::Server {
@@ -111,6 +73,44 @@ class ControlSocket::Server {
   Server& operator=(const Server&) = delete;
 
  private:
+  // Answers on their way from whoever knows them to the thread that sends them. It may outlive the socket.
+  class Answers {
+   public:
+    Answers() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+    void put(int64_t client, std::string line) {
+      {
+        const std::lock_guard lock(mutex_);
+        lines_.emplace_back(client, std::move(line));
+      }
+      wake();
+    }
+    void wake() { eventfd_write(wake_.get(), 1); }
+    std::vector<std::pair<int64_t, std::string>> take() {
+      eventfd_t ignored = 0;
+      eventfd_read(wake_.get(), &ignored);
+      const std::lock_guard lock(mutex_);
+      return std::exchange(lines_, {});
+    }
+    const Descriptor& descriptor() const { return wake_; }
+
+   private:
+    Descriptor wake_;
+    std::mutex mutex_;
+    std::vector<std::pair<int64_t, std::string>> lines_;
+  };
+
+  struct Client {
+    int64_t id;
+    Descriptor socket;
+    Clock::time_point since;  // that it is waited for
+    std::string in, out;
+    bool asked = false, done = false;
+
+    bool awaits_answer() const { return asked && out.empty(); }
+    short events() const { return awaits_answer() ? short{0} : asked ? short{POLLOUT} : short{POLLIN}; }
+  };
+
   void bind(const std::string& path);
   void run_guarded() noexcept;
   void run();
