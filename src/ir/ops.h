@@ -33,7 +33,6 @@ Value sqrt(Value x);
 Value rsqrt(Value x);
 Value cbrt(Value x);
 Value tanh(Value x);
-Value logistic(Value x);
 Value sin(Value x);
 Value cos(Value x);
 Value erf(Value x);  // chlo.erf

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "config/duration.h"
 #include "ir/ops.h"
 #include "optim/update_rule.h"
@@ -24,13 +21,6 @@ Average::Average(config::Section section, const RunLength& length) {
   const std::string where = section.place("start");
   start_ = static_cast<double>(config::to_steps(config::parse_duration(options_.start, where), length.batch,
                                                 length.examples_per_epoch, length.total_steps, where));
-}
-
-double Average::decay(int64_t step) const {
-  const double s = static_cast<double>(step) - start_;
-  if (s <= 0) return 0;
-  if (!options_.warmup) return options_.decay;
-  return std::clamp(1 - std::pow(1 + s / options_.warmup_gamma, -options_.warmup_power), options_.min_decay, options_.decay);
 }
 
 Value Average::decay(Value step) const {

@@ -35,8 +35,7 @@ class Average {
  public:
   // Reads all of the recipe's `average` section.
   Average(config::Section section, const RunLength& length);
-  // The decay of the update after `step` others: on the host, and in a graph (integer scalar -> f32 scalar).
-  double decay(int64_t step) const;
+  // The decay of the update after `step` others: integer scalar -> f32 scalar.
   ir::Value decay(ir::Value step) const;
   // The new average, f32.
   static ir::Value update(ir::Value average, ir::Value weights, ir::Value decay);

@@ -14,17 +14,6 @@ CompiledMemory memory_of(const Plugin& plugin, PJRT_Executable* executable) {
           .peak = out.peak_memory_in_bytes};
 }
 
-std::map<std::string, double> cost_of(const Plugin& plugin, PJRT_Executable* executable) {
-  std::map<std::string, double> cost;
-  const auto out = PJRT(plugin, PJRT_Executable_GetCostAnalysis).if_supported({.executable = executable});
-  for (size_t i = 0; out && i < out->num_properties; ++i) {
-    const PJRT_NamedValue& value = out->properties[i];
-    const std::string name(value.name, value.name_size);
-    if (value.type == PJRT_NamedValue_kFloat && name != "optimal_seconds") cost[name] = value.float_value;
-  }
-  return cost;
-}
-
 std::string optimized_program_of(const Plugin& plugin, PJRT_Executable* executable, std::string* format) {
   PJRT_Program program{.struct_size = PJRT_Program_STRUCT_SIZE};
   const auto call = PJRT(plugin, PJRT_Executable_OptimizedProgram);

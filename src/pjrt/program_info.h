@@ -2,7 +2,6 @@
 // What a compiler says of a program it has compiled, loaded on devices or not.
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "pjrt/plugin/plugin.h"
@@ -22,9 +21,6 @@ struct CompiledMemory {
 };
 
 CompiledMemory memory_of(const Plugin& plugin, PJRT_Executable* executable);
-// XLA's cost model, one device: "flops", "bytes accessed", …; the bodies of loops are counted once. Empty where the plugin has
-// none. "optimal_seconds" is left out: it is wrong where a loop's trip count is unknown to the model.
-std::map<std::string, double> cost_of(const Plugin& plugin, PJRT_Executable* executable);
 // The program after all passes, one device's: an HloModuleProto, serialised. `format` says in which wrapping: "hlo", or
 // "hlo_with_config" with its configuration around it (pjrt/program/hlo.h reads both).
 std::string optimized_program_of(const Plugin& plugin, PJRT_Executable* executable, std::string* format);

@@ -2,7 +2,6 @@
 // Devices that need not be there: a plugin's description of some hardware, and programs compiled for it.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,7 +26,6 @@ class CompiledProgram {
 
   // As program_info.h says.
   CompiledMemory memory() const { return memory_of(*plugin_, executable_); }
-  std::map<std::string, double> cost() const { return cost_of(*plugin_, executable_); }
   std::string optimized_program(std::string* format = nullptr) const {
     return optimized_program_of(*plugin_, executable_, format);
   }

@@ -112,12 +112,6 @@ store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size
   return read_part(layout, arrays, whole_entry(layout, entry));
 }
 
-HostArrays to_host(const StateLayout& layout, const DeviceArrays& arrays) {
-  HostArrays host;
-  for (size_t i = 0; i < arrays[0].size(); ++i) host.push_back(to_host(layout, arrays, i));
-  return host;
-}
-
 DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data, const TensorType& type) {
   DeviceArrays arrays(static_cast<size_t>(mesh.devices()));
   for (size_t d = 0; d < arrays.size(); ++d) {

@@ -96,11 +96,9 @@ void check_written(const SafetensorsFile& file) {
   TESSERA_CHECK(sum.size == static_cast<int64_t>(again.bytes().size()) && sum.crc32c == store::crc32c(again.bytes().data));
   TESSERA_CHECK(again.metadata() == file.metadata() && again.tensors().size() == file.tensors().size());
   for (const TensorView& tensor : file.tensors()) {
-    const TensorView& same = again.at(tensor.name);
-    TESSERA_CHECK(same.type == tensor.type && std::ranges::equal(same.data, tensor.data));
+    const TensorView* same = again.find(tensor.name);
+    TESSERA_CHECK(same && same->type == tensor.type && std::ranges::equal(same->data, tensor.data));
   }
-  const bool found = parses([&] { return again.at("no array of this name").data.empty(); });
-  TESSERA_CHECK(!found || again.find("no array of this name"));
 }
 
 bool safetensors(std::string_view bytes) {

@@ -137,7 +137,7 @@ void read_call(const Call& call, int depth) {
     return true;
   });
   TESSERA_CHECK(call.args.empty() || CallReader(call, "fuzz").has(call.args[0].key) || call.args[0].key.empty());
-  parses([&] { return !CallReader(call, "fuzz").rest().empty(); });
+  parses([&] { return !CallReader(call, "fuzz").rest_texts().empty(); });
 }
 
 bool chain(std::string_view bytes) {

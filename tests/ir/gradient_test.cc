@@ -103,7 +103,6 @@ std::map<const OpDef*, Entry> entries_elementwise() {
   e[&kOpRsqrt] = rule({unary(rsqrt, 0.3, 3)});
   e[&kOpCbrt] = rule({unary(cbrt, 0.3, 3), unary(cbrt, -3, -0.3)});
   e[&kOpTanh] = rule({unary(tanh)});
-  e[&kOpLogistic] = rule({unary(logistic)});
   e[&kOpSin] = rule({unary(sin)});
   e[&kOpCos] = rule({unary(cos)});
   e[&kOpErf] = rule({unary(erf)});

@@ -226,16 +226,6 @@ std::vector<std::string> CallReader::rest_texts() {
   return values;
 }
 
-std::vector<double> CallReader::rest() {
-  std::vector<double> values;
-  for (const std::string& text : rest_texts()) {
-    const auto value = parse_number(text);
-    if (!value) fail(fmt::format("`{}` is not a number", text));
-    values.push_back(*value);
-  }
-  return values;
-}
-
 void CallReader::finish() {
   for (size_t i = 0; i < call_.args.size(); ++i) {
     if (used_[i]) continue;

@@ -55,7 +55,6 @@ class CallReader {
   // "[1, 2]", "(1, 2)" or a single number.
   std::vector<double> numbers(std::string_view name, std::optional<std::vector<double>> fallback = {});
   // Every positional argument from the current one on (for `step(0.1, 30, 60, 80)`).
-  std::vector<double> rest();
   std::vector<std::string> rest_texts();
   bool has(std::string_view name) const;
   void finish();

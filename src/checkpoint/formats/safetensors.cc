@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "base/text/text.h"
 #include "checkpoint/formats/safetensors_header.h"
 #include "store/encoding/crc32c.h"
 #include "store/url.h"
@@ -220,15 +219,6 @@ std::vector<SafetensorsFile> open_headers(const std::vector<std::string>& paths,
 const TensorView* SafetensorsFile::find(std::string_view name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];
-}
-
-const TensorView& SafetensorsFile::at(std::string_view name) const {
-  if (const TensorView* tensor = find(name)) return *tensor;
-  std::vector<std::string> names;
-  for (const TensorView& tensor : tensors_) names.push_back(tensor.name);
-  const auto near = nearest_name(name, names);
-  throw data_error(fmt::format("`{}` has no array `{}`", path_, name), {},
-                   near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it has {} arrays", names.size()));
 }
 
 }  // namespace tessera::checkpoint

@@ -73,8 +73,6 @@ class SafetensorsFile {
 
   // nullptr when there is no array of that name.
   const TensorView* find(std::string_view name) const;
-  // Throws a data error that suggests the nearest name.
-  const TensorView& at(std::string_view name) const;
 
  private:
   // `data` are those after the header, or nothing where they are not read.

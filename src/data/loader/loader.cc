@@ -337,6 +337,5 @@ void EvalLoader::check_sum() const {
 }
 
 LoaderStats EvalLoader::stats() const { return core_->stats(); }
-size_t EvalLoader::bytes() const { return core_->bytes(); }
 
 }  // namespace tessera::data

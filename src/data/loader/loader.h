@@ -160,7 +160,6 @@ class EvalLoader {
   bool wait(const StopWaiting& stop);  // TrainLoader's
   int64_t batches() const { return batches_; }
   LoaderStats stats() const;
-  size_t bytes() const;
 
  private:
   void check_sum() const;

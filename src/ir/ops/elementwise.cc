@@ -82,7 +82,6 @@ Values vjp_sqrt(const VjpArgs& a) { return {a.ct[0] * 0.5 / a.y()}; }
 Values vjp_rsqrt(const VjpArgs& a) { return {a.ct[0] * -0.5 * a.y() / a.x(0)}; }
 Values vjp_cbrt(const VjpArgs& a) { return {a.ct[0] / (3.0 * a.y() * a.y())}; }
 Values vjp_tanh(const VjpArgs& a) { return {a.ct[0] * (1.0 - a.y() * a.y())}; }
-Values vjp_logistic(const VjpArgs& a) { return {a.ct[0] * a.y() * (1.0 - a.y())}; }
 Values vjp_sin(const VjpArgs& a) { return {a.ct[0] * cos(a.x(0))}; }
 Values vjp_cos(const VjpArgs& a) { return {-(a.ct[0] * sin(a.x(0)))}; }
 Values vjp_erf(const VjpArgs& a) { return {a.ct[0] * (2.0 / std::sqrt(std::numbers::pi)) * exp(-(a.x(0) * a.x(0)))}; }
@@ -231,7 +230,6 @@ constinit const OpDef kOpSqrt("stablehlo.sqrt", same_float, vjp_sqrt);
 constinit const OpDef kOpRsqrt("stablehlo.rsqrt", same_float, vjp_rsqrt);
 constinit const OpDef kOpCbrt("stablehlo.cbrt", same_float, vjp_cbrt);
 constinit const OpDef kOpTanh("stablehlo.tanh", same_float, vjp_tanh);
-constinit const OpDef kOpLogistic("stablehlo.logistic", same_float, vjp_logistic);
 constinit const OpDef kOpSin("stablehlo.sine", same_float, vjp_sin);
 constinit const OpDef kOpCos("stablehlo.cosine", same_float, vjp_cos);
 constinit const OpDef kOpErf("chlo.erf", same_float, vjp_erf);
@@ -304,7 +302,6 @@ Value sqrt(Value x) { return unary(kOpSqrt, x); }
 Value rsqrt(Value x) { return unary(kOpRsqrt, x); }
 Value cbrt(Value x) { return unary(kOpCbrt, x); }
 Value tanh(Value x) { return unary(kOpTanh, x); }
-Value logistic(Value x) { return unary(kOpLogistic, x); }
 Value sin(Value x) { return unary(kOpSin, x); }
 Value cos(Value x) { return unary(kOpCos, x); }
 Value erf(Value x) { return unary(kOpErf, x); }

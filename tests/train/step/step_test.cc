@@ -89,7 +89,9 @@ std::vector<pjrt::Buffer> initial_state(const SmallModel& setup, uint64_t seed) 
 state::HostArrays host_copies(const state::StateLayout& layout, std::vector<pjrt::Buffer> state) {
   state::DeviceArrays arrays;
   arrays.push_back(std::move(state));
-  return state::to_host(layout, arrays);
+  state::HostArrays host;
+  for (size_t entry = 0; entry < arrays[0].size(); ++entry) host.push_back(state::to_host(layout, arrays, entry));
+  return host;
 }
 
 // Rows first, first + every, … of the salt's.
