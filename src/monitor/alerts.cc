@@ -163,7 +163,7 @@ class DeadInput final : public AlertDetector {
 // ---- process ----
 
 constexpr double kTogether = 0.1;  // share of the time
-constexpr double kMostProcesses = 1e9;
+constexpr double kMaxProcesses = 1e9;
 constexpr int kHeldUpLines = 5, kTogetherLines = 3;
 
 class HeldUp final : public AlertDetector {
@@ -191,7 +191,7 @@ class HeldUp final : public AlertDetector {
  private:
   static std::optional<SlowestProcess> slowest_in(const MetricRow& row) {
     const auto process = find(row, "y/processes/slowest");
-    if (!process || !(*process >= 0 && *process < kMostProcesses)) return std::nullopt;
+    if (!process || !(*process >= 0 && *process < kMaxProcesses)) return std::nullopt;
     const auto told = [&](Wait wait, const char* its_name, const char* others_name) -> std::optional<SlowestProcess> {
       const auto its = find(row, its_name), others = find(row, others_name);
       if (!its || !others) return std::nullopt;

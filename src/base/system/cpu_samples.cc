@@ -23,8 +23,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kPeriod = 1'000'000;      // nanoseconds; the system rounds it up to its tick
-constexpr size_t kMost = size_t{1} << 20U;  // samples: a minute of sixteen threads
+constexpr int64_t kPeriod = 1'000'000;            // nanoseconds; the system rounds it up to its tick
+constexpr size_t kMaxSamples = size_t{1} << 20U;  // samples: a minute of sixteen threads
 
 // What the signal handler sees and writes. It may run on any thread, also late, so no memory that it uses is freed while `inside` is
 // not 0. The time of a sample is at first that on its thread's clock.
@@ -59,7 +59,7 @@ void on_tick(int, siginfo_t*, void* context) {
   ++shared.inside;
   if (shared.on) {
     const size_t at = shared.next++;
-    if (at < kMost)
+    if (at < kMaxSamples)
       shared.samples[at] = {address_of(context), current_work, read_clock(CLOCK_THREAD_CPUTIME_ID), span_clock(), gettid()};
   }
   --shared.inside;
@@ -158,7 +158,7 @@ bool start_cpu_samples() {
   const std::lock_guard lock(own.mutex);
   if (own.room) return false;
   static_assert(std::is_trivially_copyable_v<CpuSample>);
-  own.room.reset(static_cast<CpuSample*>(std::malloc(kMost * sizeof(CpuSample))));
+  own.room.reset(static_cast<CpuSample*>(std::malloc(kMaxSamples * sizeof(CpuSample))));
   if (!own.room || !set_handler()) {
     own.room.reset();
     return false;
@@ -179,7 +179,7 @@ CpuSamples stop_cpu_samples() {
   if (!own.room) return out;
   shared.on = false;
   while (shared.inside != 0) std::this_thread::yield();
-  const size_t taken = shared.next, kept = std::min(taken, kMost);
+  const size_t taken = shared.next, kept = std::min(taken, kMaxSamples);
   out.samples.assign(own.room.get(), own.room.get() + kept);
   out.lost = static_cast<int64_t>(taken - kept);
   own.room.reset();

@@ -121,9 +121,9 @@ int64_t span_clock() {
 }
 
 void name_thread(std::string name) {
-  constexpr size_t kMost = 15;  // bytes that the system takes
+  constexpr size_t kMaxBytes = 15;  // bytes that the system takes
   // The first thread's name is the program's, by which others find it.
-  if (gettid() != getpid()) pthread_setname_np(pthread_self(), name.substr(0, kMost).c_str());
+  if (gettid() != getpid()) pthread_setname_np(pthread_self(), name.substr(0, kMaxBytes).c_str());
   Buffer& buffer = own_buffer();
   const std::lock_guard lock(buffer.mutex);
   buffer.name = std::move(name);

@@ -38,7 +38,7 @@ std::string places() {
   return text;
 }
 
-constexpr int64_t kMostGpus = 1024;  // of a pod
+constexpr int64_t kMaxGpus = 1024;  // of a pod
 
 // Of "2..4".
 launch::Elastic elastic(const std::string& text) {
@@ -66,10 +66,10 @@ launch::Variable variable(const std::string& text) {
 
 // The least number of devices that the recipe's mesh fits; 1 where it fits none.
 int64_t devices_of_mesh(config::Section recipe) {
-  constexpr int64_t kMost = 1024;  // of --devices
+  constexpr int64_t kMaxDevices = 1024;  // of --devices
   recipe::RunOptions run;
   recipe.bind_part(run);
-  for (int64_t devices = 1; devices <= kMost; ++devices) {
+  for (int64_t devices = 1; devices <= kMaxDevices; ++devices) {
     try {
       mesh::parse_mesh(run.mesh, devices, {});
       return devices;
@@ -158,7 +158,7 @@ class Launch final : public Command {
     flags.add("--volume", "CLAIM:DIR", &request_.volume,
               "the containers' shared disk for jobset: a PersistentVolumeClaim and where it lies");
     flags.add("--topology", "CHIP:GRID", &request_.topology, "of TPUs for jobset and tpu-vm, as v5e:16x16");
-    flags.add("--gpus-per-node", "K", &request_.pod_gpus, {1, kMostGpus},
+    flags.add("--gpus-per-node", "K", &request_.pod_gpus, {1, kMaxGpus},
               "how many GPUs each pod of jobset asks for; it has no others");
     flags.add(
         "--option", "WORD", [this](const std::string& value) { request_.options.push_back(value); },

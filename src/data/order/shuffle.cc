@@ -50,10 +50,10 @@ Shuffle parse_shuffle(std::string_view text, std::string_view where) {
 namespace {
 
 std::shared_ptr<const Order> balanced(const Source& source, double power, uint64_t seed, int64_t lanes) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (source.size() > kMost) {
-    throw usage_error(fmt::format("`data.shuffle = \"balanced\"` takes {} samples at most, and `{}` has {}", human_count(kMost),
-                                  source.name(), human_count(source.size())),
+  constexpr int64_t kMaxSamples = std::numeric_limits<int32_t>::max();
+  if (source.size() > kMaxSamples) {
+    throw usage_error(fmt::format("`data.shuffle = \"balanced\"` takes {} samples at most, and `{}` has {}",
+                                  human_count(kMaxSamples), source.name(), human_count(source.size())),
                       {}, "take \"full\"");
   }
   const auto labels = source.labels();

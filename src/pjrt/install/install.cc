@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr const char* kRecord = "installed.json";
 // Wheels differ from one Python to the next, whichever is here: the pinned ones are these.
 constexpr const char* kPinnedFor = "--only-binary :all: --python-version 3.11";
-constexpr uint64_t kMostUnpacked = uint64_t{16} << 30;  // of one wheel
+constexpr uint64_t kMaxUnpacked = uint64_t{16} << 30;  // of one wheel
 
 std::string title(const Wheel& wheel) { return fmt::format("{} {}", wheel.name, wheel.version); }
 
@@ -205,9 +205,9 @@ class Installation {
       if (!place) continue;
       check_name(wheel, archive, i);
       total += archive.unpacked_size(i);
-      if (total > kMostUnpacked)
+      if (total > kMaxUnpacked)
         throw data_error(
-            fmt::format("{} unpacks to more than {}", title(wheel), human_bytes(static_cast<double>(kMostUnpacked))), path);
+            fmt::format("{} unpacks to more than {}", title(wheel), human_bytes(static_cast<double>(kMaxUnpacked))), path);
       const std::string to = store::join_path(work_, *place);
       if (made_.insert(store::parent_path(to)).second) files_.make_directories(store::parent_path(to));
       log_status(fmt::format("unpack {}  {}", title(wheel), one_line(*place)));

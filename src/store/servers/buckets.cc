@@ -152,7 +152,7 @@ class OpenObjects {
     const std::lock_guard lock(mutex_);
     const auto [place, is_new] = files_.try_emplace(url, file);
     if (is_new) recent_.push_back(url);
-    if (recent_.size() > kMost) {
+    if (recent_.size() > kMaxEntries) {
       files_.erase(recent_.front());
       recent_.pop_front();
     }
@@ -160,7 +160,7 @@ class OpenObjects {
   }
 
  private:
-  static constexpr size_t kMost = 4096;
+  static constexpr size_t kMaxEntries = 4096;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const ReadableFile>> files_;
   std::list<std::string> recent_;

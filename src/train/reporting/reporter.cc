@@ -20,7 +20,7 @@ constexpr size_t kLoss = 0, kLr = 4;
 constexpr double kWaitWorthAWord = 0.02;
 
 // Devices whose memory is reported, at most: as many as a host has.
-constexpr size_t kMostDevices = 8;
+constexpr size_t kMaxDevices = 8;
 
 // On the console prec@1 is top1.
 constexpr std::string_view kPrec = "prec@";
@@ -332,7 +332,7 @@ void Reporter::add_memory(std::vector<monitor::Metric>& out) {
   add_processors(out);
   if (!client_) return;
   const std::vector<size_t>& own = client_->own_devices();
-  for (size_t device = 0; device < std::min(kMostDevices, own.size()); ++device) {
+  for (size_t device = 0; device < std::min(kMaxDevices, own.size()); ++device) {
     const auto memory = client_->memory(own[device]);
     if (!memory) continue;
     const std::string prefix = fmt::format("y/devmem/dev{}/", device);
