@@ -62,7 +62,7 @@ Condition condition_of(store::FileSystem& files, const std::string& path, const 
   try {
     const Commit commit = read_commit(files, path);
     if (name && name->step != commit.step) return Condition::kDamaged;
-    return run.empty() || commit.run.empty() || commit.run == run ? Condition::kWhole : Condition::kForeign;
+    return run.empty() || commit.run.empty() || commit.run == run ? Condition::kWhole : Condition::kOtherRun;
   } catch (const Error&) {
     return Condition::kDamaged;
   }

@@ -16,7 +16,7 @@ enum class Condition {
   kWhole,        // as far as COMMIT and the sizes tell
   kHalfRemoved,  // no COMMIT
   kDamaged,
-  kForeign,  // as kWhole, and says that it is of another run
+  kOtherRun,  // as kWhole, and says that it is of another run
 };
 // `run`: whose it should be; empty takes any.
 Condition condition_of(store::FileSystem& files, const std::string& path, const std::string& run = {});

@@ -146,10 +146,10 @@ void CheckpointWriter::take_name() {
   bool replaces = files_.info(path_).has_value();
   const Condition condition = replaces ? condition_of(files_, path_, commit_.run) : Condition::kWhole;
   if (condition != Condition::kWhole) {
-    const bool foreign = condition == Condition::kForeign;
-    const std::string aside = put_aside(files_, directory_, store::last_part(path_), foreign ? "other_run" : kDamagedSuffix);
-    log_warning(
-        fmt::format("`{}` was there already and is {}; it is now `{}`", path_, foreign ? "of another run" : "damaged", aside));
+    const bool other_run = condition == Condition::kOtherRun;
+    const std::string aside = put_aside(files_, directory_, store::last_part(path_), other_run ? "other_run" : kDamagedSuffix);
+    log_warning(fmt::format("`{}` was there already and is {}; it is now `{}`", path_, other_run ? "of another run" : "damaged",
+                            aside));
     replaces = false;
   }
   replaces ? files_.exchange(temporary_, path_) : files_.rename(temporary_, path_);

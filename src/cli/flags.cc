@@ -118,9 +118,9 @@ const Flag& Flags::find(const std::string& name) const {
     if (flag.name == name) return flag;
     names.push_back(flag.name);
   }
-  std::string foreign = explain_ ? explain_(name) : "";
-  if (foreign.empty()) foreign = help_for_foreign_flag(name);
-  throw usage_error(fmt::format("unknown flag `{}`", name), {}, foreign.empty() ? suggest_name(name, names) : foreign);
+  std::string help = explain_ ? explain_(name) : "";
+  if (help.empty()) help = help_for_unknown_flag(name);
+  throw usage_error(fmt::format("unknown flag `{}`", name), {}, help.empty() ? suggest_name(name, names) : help);
 }
 
 std::vector<std::string> Flags::parse(const std::vector<std::string>& args, size_t& position, bool first_word) {

@@ -42,7 +42,7 @@ std::function<std::string(const std::string&)> explain_words(const std::string& 
   };
 }
 
-std::string help_for_foreign_flag(std::string_view flag) {
+std::string help_for_unknown_flag(std::string_view flag) {
   const std::string word = as_word(flag);
   if (std::string help = config::other_help(word); !help.empty()) return help;
   const std::string key = key_called(word);

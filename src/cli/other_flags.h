@@ -1,5 +1,5 @@
 #pragma once
-// What to say of a flag, or a word asked about, that there is none of: people bring the words of other trainers.
+// Help for unknown flags and words: people bring the names that other trainers use.
 
 #include <functional>
 #include <string>
@@ -9,10 +9,10 @@ namespace tessera::cli {
 
 // The help of a message about the unknown flag `flag` ("--epochs"): the flag or the recipe's key that does what other trainers
 // call so. Empty where it is no word of theirs.
-std::string help_for_foreign_flag(std::string_view flag);
+std::string help_for_unknown_flag(std::string_view flag);
 
-// For Flags::explain_unknown of a command that has a thing under another name: `help` where the flag is one of `words`, which
-// other programs call it ("port host").
+// For Flags::explain_unknown of a command that calls a thing otherwise than other programs: `help` where the flag is one of
+// `words`, their names for it ("port host").
 std::function<std::string(const std::string&)> explain_words(const std::string& words, std::string help);
 
 // The key of a recipe that people mean by a word, written as a flag or a key: its last part, or other trainers' name for it

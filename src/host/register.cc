@@ -1,6 +1,6 @@
 #include "host/register.h"
 
-#include "pjrt/plugin/foreign.h"
+#include "pjrt/plugin/ffi.h"
 
 namespace tessera::host {
 
@@ -12,7 +12,7 @@ Kernels register_kernels(const pjrt::Client& client) {
     bool callable = true;
     for (const Entry& entry : kernel->functions) {
       void* handler = reinterpret_cast<void*>(entry.handler);
-      callable = callable && pjrt::register_foreign(client.plugin(), call_target(entry.name), "Host", handler);
+      callable = callable && pjrt::register_ffi(client.plugin(), call_target(entry.name), "Host", handler);
     }
     if (callable) kernels.add(*kernel);
   }

@@ -149,7 +149,7 @@ std::string in_hub_cache(const std::string& from, const std::string& where) {
   return store::join_path(folder, "snapshots/" + commit);
 }
 
-std::string foreign_hub_name(const std::string& from) {
+std::string other_hub_name(const std::string& from) {
   if (from.find("://") != std::string::npos) return "";
   for (const std::string_view prefix : {"hf-hub:", "hf_hub:", "hf:", "hub:"}) {
     if (from.starts_with(prefix)) return from.size() == prefix.size() ? "OWNER/NAME" : from.substr(prefix.size());

@@ -18,7 +18,8 @@ std::string hub_cache();
 // `where` that says why, with the command that fetches it elsewhere and what other weights of it are there.
 std::string in_hub_cache(const std::string& from, const std::string& where);
 
-// The OWNER/NAME of what other libraries' users write for such a model: hf-hub:OWNER/NAME, and timm/NAME. Empty for anything else.
-std::string foreign_hub_name(const std::string& from);
+// For hf-hub:OWNER/NAME and timm/NAME, as users of other libraries write a model of the Hub: its OWNER/NAME. Empty for anything
+// else.
+std::string other_hub_name(const std::string& from);
 
 }  // namespace tessera::state

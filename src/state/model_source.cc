@@ -48,7 +48,7 @@ SourceKind kind_of(const std::string& from, const std::string& where) {
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
   const char* what = files.info(from) ? "holds no weights" : "does not exist";
-  if (const std::string name = foreign_hub_name(from); !name.empty())
+  if (const std::string name = other_hub_name(from); !name.empty())
     throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
                       fmt::format("a model of the Hugging Face Hub is named hub({})", one_line(name)));
   throw usage_error(

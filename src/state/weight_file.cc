@@ -120,7 +120,7 @@ WeightPath parse_weight_path(const std::string& text) {
   if (scheme == std::string::npos && store::local_files().info(text)) return {text, ""};
   const std::string path = text.substr(0, colon);
   // Whoever looks for it says how it is named.
-  if (!foreign_hub_name(text).empty() && !store::local_files().info(path)) return {text, ""};
+  if (!other_hub_name(text).empty() && !store::local_files().info(path)) return {text, ""};
   return {path, text.substr(colon + 1)};
 }
 

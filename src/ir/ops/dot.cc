@@ -41,7 +41,7 @@ Types dot_types(const Node& n) {
 // Positions in the product of batch, lhs's free and rhs's free dimensions: [batch…, lhs free…, rhs free…].
 // ct(self) is the product of ct and other over other's free dimensions, then its dimensions are put in self's order. The two
 // are multiplied in the order that leaves nothing to transpose where self is [batch…, contracted…, free…] or [batch…, free…,
-// contracted…]: a foreign kernel's result can't be transposed for nothing, as the compiler does with a product of its own.
+// contracted…]: a custom call's result can't be transposed for nothing, as the compiler does with a product of its own.
 Value dot_operand_ct(Value ct, Value self, Value other, const Dims& self_batch, const Dims& self_contract,
                      const Dims& other_batch, const Dims& other_contract, bool self_is_lhs, DType summed, bool of_batch) {
   const Dims self_free = remaining(self.rank(), self_batch, self_contract);

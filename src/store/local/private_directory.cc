@@ -24,7 +24,7 @@ constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH, kOthers = S_IRWXG | S_IRWXO;
 constexpr size_t kKeyBytes = 32;
 constexpr const char* kKeyFile = "seal.key";
 
-Error foreign(const std::string& path, uid_t owner, std::string help) {
+Error owned_by_another(const std::string& path, uid_t owner, std::string help) {
   return data_error(fmt::format("`{}` belongs to user {}, and this program runs as user {}", path, owner, geteuid()), {},
                     std::move(help));
 }
@@ -37,11 +37,11 @@ int open_retrying(int directory, const std::string& name, int flags) {
   return descriptor;
 }
 
-void refuse_foreign_home(const std::string& path) {
+void refuse_other_users_home(const std::string& path) {
   const std::string home = environment_variable("HOME");
   struct stat status;
   if (geteuid() != 0 || home.empty() || !path.starts_with(home + "/") || stat(home.c_str(), &status) != 0) return;
-  if (status.st_uid != geteuid()) throw foreign(home, status.st_uid, "set HOME to your own (sudo -H)");
+  if (status.st_uid != geteuid()) throw owned_by_another(home, status.st_uid, "set HOME to your own (sudo -H)");
 }
 
 void make_private_directories(const std::string& path) {
@@ -94,7 +94,7 @@ std::optional<PrivateDirectory> PrivateDirectory::find(const std::string& path) 
   PrivateDirectory directory(path, descriptor);
   struct stat status;
   if (fstat(descriptor, &status) != 0) throw IoError(errno, "open the directory", path);
-  if (status.st_uid != geteuid()) throw foreign(path, status.st_uid, "name a directory of your own");
+  if (status.st_uid != geteuid()) throw owned_by_another(path, status.st_uid, "name a directory of your own");
   if (status.st_mode & kOthersWrite) {
     throw data_error(fmt::format("others may write to `{}` (mode {:04o})", path, status.st_mode & 07777), {},
                      fmt::format("name a directory of your own, or: chmod 700 {}", path));
@@ -104,7 +104,7 @@ std::optional<PrivateDirectory> PrivateDirectory::find(const std::string& path) 
 
 PrivateDirectory PrivateDirectory::make(const std::string& path) {
   if (auto there = find(path)) return *std::move(there);
-  refuse_foreign_home(path);
+  refuse_other_users_home(path);
   make_private_directories(path);
   auto made = find(path);
   if (!made) throw IoError(ENOENT, "open the directory", path);
@@ -120,7 +120,7 @@ std::optional<PrivateDirectory::File> PrivateDirectory::open_file(const std::str
   struct stat status;
   if (fstat(descriptor, &status) != 0) throw IoError(errno, "open", path_of(name));
   if (!S_ISREG(status.st_mode)) throw IoError(EINVAL, "open", path_of(name));
-  if (status.st_uid != geteuid()) throw foreign(path_of(name), status.st_uid, "remove it");
+  if (status.st_uid != geteuid()) throw owned_by_another(path_of(name), status.st_uid, "remove it");
   if (status.st_mode & refused) {
     const char* what = refused == kOthersWrite ? "write to" : "read";
     throw data_error(fmt::format("others may {} `{}` (mode {:04o})", what, path_of(name), status.st_mode & 07777), {},

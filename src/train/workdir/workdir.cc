@@ -44,7 +44,7 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
   refuse_links();
   known_ = files_.info(store::join_path(path_, kRecipeFile)).has_value();
   const std::optional<std::string> restored = known_ ? std::nullopt : recipe_of_checkpoints();
-  if (!known_ && !restored) refuse_foreign();
+  if (!known_ && !restored) refuse_other_directory();
   lock_ = std::make_unique<store::DirectoryLock>(path_);
   remove_leftovers();
   if (restored) {
@@ -90,7 +90,7 @@ void Workdir::refuse_links() const {
     refuse(name, "write into the directory", "remove the link, or put the directory in its place");
 }
 
-void Workdir::refuse_foreign() const {
+void Workdir::refuse_other_directory() const {
   std::vector<std::string> others;
   for (const store::FileInfo& file : files_.list(path_)) {
     const bool own = file.name == ".lock" || file.name == kSaved || file.name == kLog ||

@@ -65,7 +65,7 @@ class Workdir {
  private:
   void refuse_links() const;
   void remove_leftovers() const;
-  void refuse_foreign() const;
+  void refuse_other_directory() const;
   std::optional<std::string> recipe_of_checkpoints() const;
   bool started() const;
   void compare();

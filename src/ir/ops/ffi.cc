@@ -1,4 +1,5 @@
-// Calls of foreign functions, and composites, which become such calls where a target has a kernel for them.
+// Custom calls of functions registered with the plugin (XLA's FFI), and composites, which become such calls where a target has a
+// kernel for them.
 
 #include <algorithm>
 #include <string>

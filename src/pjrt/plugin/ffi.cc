@@ -1,4 +1,4 @@
-#include "pjrt/plugin/foreign.h"
+#include "pjrt/plugin/ffi.h"
 
 #include <mutex>
 #include <set>
@@ -37,7 +37,7 @@ const FfiExtension* find_extension(const Plugin& plugin) {
 
 }  // namespace
 
-bool register_foreign(const Plugin& plugin, const std::string& name, const std::string& platform, void* handler) {
+bool register_ffi(const Plugin& plugin, const std::string& name, const std::string& platform, void* handler) {
   static std::mutex mutex;
   static std::set<std::tuple<const PJRT_Api*, std::string, std::string>> registered;
   const FfiExtension* extension = find_extension(plugin);
