@@ -156,7 +156,7 @@ Translation fine_tune(const FineTuneOptions& options) {
   const auto train = data::make_source(sources.train, "FOLDER");
   if (train->class_names().size() < 2) {
     throw usage_error(
-        fmt::format("`{}` has {} classes, and two at least are told apart", one_line(options.data),
+        fmt::format("`{}` has {} classes, and a classifier needs two at least", one_line(options.data),
                     train->class_names().size()),
         {}, "a folder with one sub-folder a class, or a source with labels: csv(labels.csv, image=file, label=class)");
   }
