@@ -28,8 +28,8 @@ struct StoredArray {
   TensorType type;  // of the whole array
   std::vector<StoredPiece> pieces;
 
-  // Copies a box that lies inside the array to `out`, row-major and dense. What lies in a piece without data, of a file of which
-  // only the header was read, is our own bug.
+  // Copies a box that lies inside the array to `out`, row-major and dense. It is our own bug to read from a piece without data,
+  // which is in a file whose header alone was read.
   void read(const Placed& box, std::byte* out) const;
   // The whole array without copying, where one piece is all of it.
   std::optional<TensorView> whole() const;

@@ -1,5 +1,5 @@
 #pragma once
-// What a subcommand is. To add one, write a file in commands/ with a `const CommandEntry` and a line in commands.def.
+// A subcommand. To add one, write a file in commands/ with a `const CommandEntry` and a line in commands.def.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -19,7 +19,7 @@ struct Example {
   std::string command, meaning;
 };
 
-// What its help says.
+// The contents of its help page.
 struct Page {
   std::string name;     // "data check"
   std::string words;    // after the name: "RECIPE [key=value …]"

@@ -1,5 +1,5 @@
 #pragma once
-// Memory, threads and open files are the machine's to give: where it has no more, that is no bug of the program.
+// Messages for memory, threads or open files that the system refuses; this is no bug of the program.
 
 #include <optional>
 #include <string>

@@ -62,7 +62,7 @@ class Flags {
   // For the command that goes on with a run.
   std::string given(const std::vector<std::string_view>& except) const;
 
-  // What to say of a flag that is unknown here, where that is more than a near name; empty: nothing.
+  // Sets a function that gives the help for an unknown flag; where it gives an empty text, help suggests the nearest name.
   void explain_unknown(std::function<std::string(const std::string& name)> explain) { explain_ = std::move(explain); }
 
   // From now on parse() returns unknown flags as words, in their places.

@@ -18,7 +18,7 @@ std::string command_help(const Page& page, const Flags& flags);
 // is called KEY ("vit", "cosine", "flip_lr"); with an empty KEY the sections. An unknown KEY is a usage Error that names the
 // nearest.
 std::string key_help(const std::string& key);
-// What KEY may be: sections, keys, models, optimizers, steps of preprocessing, ….
+// The names that key_help() takes: sections, keys, models, optimizers, steps of preprocessing, ….
 std::vector<std::string> help_topics();
 
 // All keys of a recipe as Markdown, a table a section, and lists of what they may name: what `tessera help --markdown` prints, and

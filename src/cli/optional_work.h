@@ -1,5 +1,5 @@
 #pragma once
-// What a command can do without.
+// Work that a command may leave unfinished.
 
 #include <functional>
 #include <optional>

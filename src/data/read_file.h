@@ -1,5 +1,5 @@
 #pragma once
-// A file of one image.
+// Reads files of one image each.
 
 #include <cstdint>
 #include <optional>
@@ -14,12 +14,13 @@ namespace tessera::data {
 // No picture that is decoded is in a larger file: a hole of terabytes is refused before memory is taken.
 inline constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
-// Where a path is wanted: what comes from stdin.
+// In place of a path: stdin.
 inline constexpr std::string_view kStdin = "-";
 
-// The whole file, in `buffer`. A reason when it cannot be read, is larger than kMaxFileBytes or is no regular file: pipes and
-// devices are not waited for. What a disk may manage at another try is tried again (store::ReadRetries). What the system has no
-// more of is no reason, but thrown (store::expect_not_exhausted). `listed`: what a listing told of an object, or null.
+// Reads the whole file into `buffer`. Gives a reason where it cannot be read, is larger than kMaxFileBytes or is no regular
+// file: it does not wait for pipes and devices. A read that may succeed later is tried again (store::ReadRetries). Throws where
+// the system has no more memory or open files (store::expect_not_exhausted). `listed`: what a listing said about an object, or
+// null.
 [[nodiscard]] std::optional<std::string> read_whole_file(const std::string& path, PaddedBuffer& buffer,
                                                          const store::ListedObject* listed = nullptr);
 

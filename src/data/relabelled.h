@@ -9,8 +9,9 @@
 
 namespace tessera::data {
 
-// `source` with labels that are places in `classes`, by the classes' names. Classes that it lacks have no samples. It is `source`
-// itself where the lists are the same, and null where `source` has a class that `classes` lacks, or has none at all.
+// `source` with labels that are places in `classes`, matched by the classes' names. Classes that the source lacks have no
+// samples. Gives `source` itself where the lists are the same, and null where `source` has no classes, or one that `classes`
+// lacks.
 std::shared_ptr<const Source> relabelled(const std::shared_ptr<const Source>& source, const std::vector<std::string>& classes);
 
 }  // namespace tessera::data

@@ -67,11 +67,11 @@ class Source {
   [[nodiscard]] virtual std::optional<std::string> read(int64_t index, Sample& sample) const = 0;
   // Samples soon to be read: starts fetching them from a slow disk, and may wait for it. Thread-safe.
   virtual void prefetch(int64_t) const {}
-  // A number that changes when the file does which holds the sample, as that is now or, of a shard, was when the source was
-  // opened; nothing where it can't be told, or the file changed this second. Thread-safe.
+  // A number that changes when the sample's file does. For a file alone it is that of now, for a shard that of when the source
+  // was opened. Nothing where there is no such number, or the file changed this second. Thread-safe.
   virtual std::optional<uint64_t> stamp(int64_t) const { return std::nullopt; }
-  // Of the names, sizes and times of change of all files that the samples come from; asks for each that is one sample. Nothing
-  // where there are none. With it a long piece of work finds out whether it may go on.
+  // A hash of the names, sizes and times of change of all files that the samples come from; it looks at each file of a single
+  // sample. Nothing where there are no files. A long piece of work asks it to find out whether it may go on.
   virtual std::optional<Hash128> fingerprint() const { return std::nullopt; }
   // For sources without files: writes a sample's preprocessed pixels, whatever the chain, and says true. Thread-safe.
   virtual bool fill_pixels(int64_t, std::span<uint8_t>) const { return false; }

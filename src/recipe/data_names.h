@@ -9,14 +9,14 @@
 
 namespace tessera::recipe {
 
-// Of all samples, in the order of the sets and of their samples; those of a mixture begin with the set's name. Nothing where samples
-// lie in shards, whose names may have to be read, or are more than two million.
+// The names of all samples, in the order of the sets and of their samples. A mixture's begin with the set's name. Nothing where
+// samples lie in shards, whose names may have to be read, and for more than two million samples.
 std::optional<std::vector<std::string>> data_names(const Data& data);
 
-// Of those names and of the samples' labels; empty where there are no names.
+// A hash of those names and of the samples' labels; empty where there are no names.
 std::string names_hash(const Data& data);
 
-// As a file: a name a line.
+// The text of a file that has the names, one a line.
 std::string names_text(const std::vector<std::string>& names);
 
 // "\n  2 images are new: a.png, b.png\n  1 image is gone: c.png"; empty where all are the same. `before` is such a file.

@@ -98,7 +98,7 @@ io::DataSet open_set(const Section& section, std::string source, const DataOptio
   return set;
 }
 
-// Sets of one mixture are told apart by nothing but their images.
+// Nothing but their images distinguishes the sets of a mixture.
 void check_alike(const Section& section, const io::DataSet& first, const io::DataSet& set) {
   if (set.pp->width() != first.pp->width() || set.pp->height() != first.pp->height()) {
     section.fail("pp", fmt::format("makes images of {} x {}, and that of `{}` makes {} x {}", set.pp->height(), set.pp->width(),

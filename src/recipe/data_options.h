@@ -13,7 +13,7 @@
 
 namespace tessera::recipe {
 
-// What every data section has.
+// The keys of every data section.
 struct DataOptions {
   std::string source, pp;
   int64_t threads = 0;
@@ -51,7 +51,7 @@ struct DataOptions {
   }
 };
 
-// What only training's has.
+// The keys that only training's data section has.
 struct TrainDataOptions {
   int64_t batch = 0;
   std::string shuffle = "auto";
@@ -96,7 +96,7 @@ struct Data {
   image::DecodeLimits limits;
   int64_t memory = 0;        // bytes of all batches of a loader; 0: as options.prefetch says
   std::string memory_place;  // its key
-  // Training's only.
+  // Of training alone.
   bool may_change = false;  // between two starts of a run
   data::Shuffle shuffle;
   std::optional<image::Mixup> mixup;
@@ -112,7 +112,7 @@ struct Data {
   data::LoaderOptions loader(int64_t batch, uint64_t seed) const;
 };
 
-// The fold that training goes without, and of what: evaluators of the same source have it.
+// The fold that is held out of training; evaluators of the same source get it.
 struct HeldOut {
   std::optional<std::string> fold;
   std::string by;                    // data.fold_by
@@ -126,7 +126,8 @@ std::vector<objectives::TokenInput> token_inputs(const data::Pp& pp);
 
 // Throws usage Errors for the section, data Errors for what its sources lack. Other keys of the section are left to others.
 Data open_data(config::Section section, data::PpUse use);
-// The same for an evaluator's. Where something is held out, it is that fold where its source is training's, or not given.
+// The same for an evaluator's section. Where training holds out a fold, and the section has training's source or none, the data
+// is that fold.
 Data open_evaluation_data(config::Section section, const HeldOut& held_out);
 // The same for training's, with its mixture.
 Data open_training_data(config::Section section, TrainDataOptions& options);

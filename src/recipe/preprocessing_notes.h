@@ -1,5 +1,6 @@
 #pragma once
-// Where images are made otherwise than the model is used to: no mistake for certain, and worth a word.
+// Notes about images that are prepared in another way than those the model was made with. It need not be a mistake, so a note
+// says it.
 
 #include <optional>
 #include <string>
@@ -9,12 +10,12 @@
 
 namespace tessera::recipe {
 
-// Of evaluators whose images have other values (mean and deviation, or range) than training's.
+// A note for each evaluator whose images have another mean and deviation, or another range, than training's.
 std::vector<std::string> evaluation_notes(const Recipe& recipe);
 
-// Of weights to begin with: values, size and interpolation that the recipe has otherwise than `weights_pp`, the chain for
-// evaluation that comes with them (state::preprocessing_of). Interpolation is that of the first evaluator, since training's may
-// be random. Nothing where all is the same, or the chain is empty.
+// What the recipe does otherwise than `weights_pp`, the evaluation chain that comes with the weights to begin with
+// (state::preprocessing_of): values, image size and interpolation. It compares the first evaluator's interpolation, since
+// training's may be random. Nothing where all is the same, or the chain is empty.
 std::optional<std::string> weights_note(const Recipe& recipe, const std::string& weights_pp);
 
 }  // namespace tessera::recipe

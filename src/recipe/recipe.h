@@ -81,7 +81,7 @@ struct CheckpointOptions {
   }
 };
 
-// When the update of a step is not made. Without the section a measurement that is not finite ends the run.
+// When a step's update is skipped. Without this section, a measurement that is not finite ends the run.
 struct GuardOptions {
   int64_t max_skips = 3;
   std::optional<double> spike;
@@ -130,7 +130,7 @@ struct ProfilePlan {
   bool slow_steps = true;       // those after a step that took much longer than others
 };
 
-// By what the best checkpoint is chosen.
+// The score by which the best checkpoint is chosen.
 struct BestMetric {
   std::string name;    // training_loss, or <evaluator>/<score>
   bool share = false;  // the more the better; else the less
@@ -232,7 +232,7 @@ struct Recipe {
   std::string text;  // the resolved recipe
   std::vector<std::string> class_names;
 
-  // Of a batch, on the devices of the mesh: more than images where data.pp makes views of them.
+  // Rows of a batch on the devices of the mesh: more than images where data.pp makes several views of each.
   int64_t program_rows() const { return batch * data.pp().views() / processes.meshes(); }
   // Of all processes.
   int64_t devices() const { return mesh.devices() * processes.meshes(); }
@@ -257,7 +257,7 @@ state::StateLayout recipe_layout(const Recipe& recipe);
 void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, const std::string& where,
                  const ProcessGroup& processes = {});
 
-// What evaluators have to know of training.
+// What evaluators need to know about training.
 struct EvalSetting {
   const models::Model* model = nullptr;
   std::vector<std::string> classes;  // of training; empty: whatever the evaluator's data has
@@ -289,7 +289,8 @@ std::string suggest_score(const std::string& name, const std::vector<std::string
 // 0 for less agreement than by chance.
 bool in_per_cent(std::string_view score, bool share);
 
-// False of what says nothing: top-5 of at most five classes, which is always 1. `classes`: 0 where the model has none.
+// False for a score that is always the same: top-5 accuracy of at most five classes, which is 1. `classes` is 0 where the model
+// has none.
 bool tells_something(std::string_view score, int64_t classes);
 
 // What scores of averaged weights are called: "val" -> "val_ema".

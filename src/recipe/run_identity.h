@@ -1,5 +1,5 @@
 #pragma once
-// Whose a checkpoint is: what of a recipe and its data fixes a run's numbers.
+// Which run a checkpoint belongs to, told by the parts of the recipe and the data that fix a run's numbers.
 
 #include <string>
 #include <vector>
@@ -16,11 +16,12 @@ std::string shown_value(const std::string& text);
 
 state::DataIdentity data_identity(const Data& data);
 
-// The data of training and of every evaluator, a line each: samples, classes and identity. Equal where processes see the same.
+// A line for the data of training and of each evaluator: samples, classes and identity. Processes that see the same data get
+// the same text.
 std::string data_summary(const Recipe& recipe);
 
-// 32 hexadecimal digits: equal for runs whose recipes differ only in keys that may change (recipe/keys.h), and whose data are
-// the same.
+// 32 hexadecimal digits. Two runs have the same if they have the same data, and their recipes differ only in keys that may
+// change (recipe/keys.h).
 std::string run_name(const state::RunDescription& run);
 
 // How the data of a run changed since a checkpoint of it.

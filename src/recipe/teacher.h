@@ -1,6 +1,6 @@
 #pragma once
-// The second model of a run that learns from one: its weights are arguments of every step, which neither changes nor saves
-// them.
+// The teacher of a run with distillation: a second model whose weights are arguments of every step. The step neither changes
+// nor saves them.
 
 #include <memory>
 
@@ -20,13 +20,13 @@ struct Teacher {
   data::PixelScale pixels;                     // bytes -> the numbers it was trained on
 };
 
-// Loads what `source` names, for a student that sees `input` through `pixels`; so does a teacher whose own preprocessing is not
-// known, with a warning. Usage Errors at keys of `objective` for a source
-// that is no model, and for one that is no classifier of such images and classes.
+// Loads the model that `source` names, for a student whose images have the shape `input` and are scaled by `pixels`. A teacher
+// whose own preprocessing is not known is given the student's scaling, with a warning. Throws usage Errors at keys of
+// `objective` for a source that is no model, and for a model that is no classifier of such images and classes.
 std::shared_ptr<const Teacher> load_teacher(const objectives::TeacherSource& source, const config::Section& objective,
                                             const models::InputShape& input, const data::PixelScale& pixels);
 
-// The teacher spread over a mesh, by the rules for the run's own state.
+// The teacher laid out on a mesh, by the rules for the run's own state.
 std::shared_ptr<const Teacher> lay_out(const std::shared_ptr<const Teacher>& teacher, const mesh::Mesh& mesh,
                                        const mesh::ShardingOptions& options);
 

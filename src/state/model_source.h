@@ -36,13 +36,13 @@ enum class Weights { kRaw, kAverage };
 Weights parse_weights(const std::string& text, const std::string& where);
 // "f32" or "bf16", of activations and products; anything else is a usage Error at `where`.
 DType parse_compute(const std::string& text, const std::string& where);
-// What the names of these arrays begin with in a checkpoint; a usage Error where it has none of them.
+// The prefix of these arrays' names in a checkpoint. Throws a usage Error where the checkpoint has no such arrays.
 std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& loaded);
 
 // The checkpoint at `from`, or the newest whole one of a workdir, or that of WORKDIR@STEP. A directory or file of timm's is a
 // usage Error at `where`.
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where = "--from");
-// A usage Error at `where` where `from` names no weights; no array is read. What is on a server is not looked at.
+// Throws a usage Error at `where` unless `from` names weights. Reads no array, and asks no server.
 void expect_weights(const std::string& from, const std::string& where);
 
 // A model with its weights, and all that is needed to use it on images.
@@ -70,27 +70,27 @@ struct LoadedModel {
 // Hugging Face's. Anything else is a usage Error that says what was looked for; so is an average that the source has not.
 LoadedModel load_model(const std::string& from, Weights weights = Weights::kRaw, const std::string& where = "--from");
 
-// What is known of weights without reading them.
+// What the configuration beside weights says; their arrays are not read.
 struct WeightsFacts {
   std::string model;      // the `model` section of a recipe, a TOML line a key
   double parameters = 0;  // elements
   models::InputShape input;
-  std::vector<std::string> classifiers;  // scopes of the layers that tell classes apart: "head"
+  std::vector<std::string> classifiers;  // scopes of the layers that make logits: "head"
   std::vector<std::string> class_names;  // by index; empty where they are not known
   std::string pp;                        // as LoadedModel::pp
 };
-// Of what load_model() takes, with its Errors, and of a file of weights that has the arrays of a named model; a usage Error also for a
-// model that tells no classes apart.
+// Takes what load_model() takes, with its Errors, and a file of weights that has the arrays of a named model. Throws a usage
+// Error also for a model that is no classifier.
 WeightsFacts describe_weights(const std::string& from, const std::string& where = "--from");
 
 // The preprocessing for evaluation that comes with weights, as LoadedModel::pp; empty where none does, or `from` (with a scope,
 // as in model_init) is no source of weights.
 std::string preprocessing_of(const std::string& from);
 
-// The weights that model_init names into `params` (parameters' initial values in the layout's order). Positions, patches and
-// input channels are adapted; a classifier that the source lacks or has of other classes keeps its initial value where
-// `new_classifier` allows it. Gives notes for the user: what was adapted or kept, and how many parameters were taken. What does
-// not fit is listed in one data error.
+// Copies the weights that model_init names into `params` (the parameters' initial values, in the layout's order). Adapts
+// positions, patches and input channels. With `new_classifier`, a classifier that the source lacks, or has for other classes,
+// keeps its initial values. Gives notes for the user: what was adapted or kept, and how many parameters were taken. One data
+// Error lists all that does not fit.
 std::vector<std::string> init_from(const ModelInit& init, const models::Model& model, const StateLayout& layout,
                                    HostArrays& params, bool new_classifier = true);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a checkpoint knows besides arrays: `state.json`. With it a checkpoint stands alone: it can be continued, and its model
-// be used without the workdir it came from.
+// What a checkpoint holds besides arrays: `state.json`. With it a checkpoint needs no workdir: the run can go on from it, and
+// its model can be used.
 
 #include <cstdint>
 #include <map>
@@ -30,7 +30,7 @@ struct BestCheckpoint {
   bool operator==(const BestCheckpoint&) const = default;
 };
 
-// What a run that may end early knows of the score that it is waiting for to get better.
+// Where a run with early_stop stands: the score that has to get better for the run to go on.
 struct EarlyStopState {
   std::string metric;
   double best = 0;
@@ -53,8 +53,8 @@ struct Progress {
   std::optional<EarlyStopState> early_stop;
 };
 
-// What data can be told apart by, without reading them: how many samples there are, and a hash of that, of the
-// classes, and of the names of up to some thousands of them.
+// Identifies a data set without reading its images: the number of samples, and a hash of that, of the classes, and of the names
+// of up to some thousands of samples.
 struct DataIdentity {
   int64_t samples = 0;
   std::string hash;  // empty: not known

@@ -1,5 +1,5 @@
 #pragma once
-// Which checkpoints there are of a run, by their names.
+// Lists the checkpoints of a run by their names.
 
 #include <cstdint>
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace tessera::state {
 
-// The steps of <run>/checkpoints, rising, whole or not; saves that have not ended, and damaged ones that were put aside, left
-// out. Nothing where the directory has no checkpoints/.
+// The steps of the checkpoints in <run>/checkpoints in ascending order, whether or not each is whole. Leaves out saves that
+// have not ended, and damaged checkpoints that were put aside. Nothing where the run has no checkpoints/.
 std::optional<std::vector<int64_t>> saved_steps(const std::string& run);
 
 }  // namespace tessera::state

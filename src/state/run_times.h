@@ -3,7 +3,7 @@
 
 namespace tessera::state {
 
-// Seconds. Productive is `step` alone: steps that the run is built on, without what it waited for input.
+// In seconds. Only `step` is productive: the steps that the run kept, without the time they waited for input.
 struct RunTimes {
   double started = 0;  // when the first start began, in seconds since 1970; 0: not known
   double step = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// Which process writes which part of a state to a checkpoint.
+// Decides which process writes which part of a state to a checkpoint. Equal runs of the mesh's devices belong to each of
+// `processes`.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace tessera::state {
 
-// A box of an entry, and devices of one process that together hold it: one, or for a whole array one for each of its parts.
+// A box of an entry, and the devices of one process that hold it together: one device, or for a whole array one for each of its
+// parts.
 struct SavedPart {
   size_t entry = 0;
   Placed box;
@@ -22,31 +24,30 @@ struct SavedPart {
 
 // The part of an entry that a device holds.
 Placed shard_box(const StateLayout& layout, size_t entry, int64_t device);
-// An entry's parts on the mesh, each once, on the first device that holds it: the whole entry.
+// A whole entry: each of its parts on the mesh once, on the first device that holds it.
 SavedPart whole_entry(const StateLayout& layout, size_t entry);
 
-// Whether the devices of each of `processes`, to which equal runs of the mesh's devices belong, have the whole state, and each
-// process its parts in the same order: what one reads part by part can be told to all.
+// Whether the devices of each process have the whole state, and all processes have its parts in the same order. Then one
+// process can read the parts and send them to the others.
 bool whole_in_each(const StateLayout& layout, int64_t processes);
 
-// What the devices of one of `processes`, to which equal runs of the mesh's devices belong, hold: boxes of the arrays of a
-// checkpoint, by name.
+// What the devices of one process hold: boxes of the arrays of a checkpoint, by name.
 class HeldParts {
  public:
   HeldParts(const StateLayout& layout, int64_t process, int64_t processes);
-  // Whether a device holds anything of that box of the array.
+  // Whether one of the devices holds anything of that box of the array.
   bool has(const std::string& array, const Placed& box) const;
 
  private:
   std::map<std::string, std::vector<Placed>> boxes_;
 };
 
-// For each of `processes`, to which equal runs of the mesh's devices belong, what it saves, by entry: together everything once.
-// An array is saved whole where one process holds all its parts, else part by part. Where several processes hold a part, the
-// one with the fewest bytes so far saves it, so that all processes come to the same answer and the work is even.
+// What each process saves, by entry; together they save everything once. An array is saved whole where one process holds all
+// its parts, and otherwise part by part. Where several processes hold a part, the one with the fewest bytes so far saves it. So
+// all processes come to the same answer, and the work is even.
 std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes);
 
-// Which of a process's parts stand in one file.
+// Groups a process's parts: those of a group go into one file.
 std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const std::vector<SavedPart>& parts);
 
 }  // namespace tessera::state

@@ -32,7 +32,7 @@
 
 namespace tessera::state {
 
-// What the names of parameters and of their averages begin with.
+// The prefixes of the names of parameters and of their averages.
 inline constexpr std::string_view kParams = "params/", kAverages = "average/";
 inline constexpr std::string_view kGuard = "guard";
 inline constexpr int64_t kGuardValues = 4;
@@ -43,8 +43,8 @@ struct StateEntry {
   bool trained = true;       // false: a buffer of the model, which no optimizer moves
   size_t block_at = 0;       // of a stacked array: where "/<block>" goes into the name; 0: not stacked
   mesh::PartitionSpec spec;  // how it lies on the layout's mesh
-  // Of a slot with 1 in place of dimensions of its parameter: the parameter's dimensions. It lies on a mesh as an array of
-  // those would, the dimensions of size 1 whole. Empty elsewhere.
+  // For a slot that has 1 in place of dimensions of its parameter: the parameter's dimensions. The slot lies on a mesh as an
+  // array of these would, with the dimensions of size 1 whole. Empty elsewhere.
   Dims like;
 
   bool stacked() const { return block_at != 0; }
@@ -53,7 +53,7 @@ struct StateEntry {
   TensorType part_type() const;
 };
 
-// Of an entry of params/: its name in the model.
+// The model's name of an entry of params/.
 std::string param_name(const StateEntry& entry);
 
 // The order of arrays in programs' arguments and results.
@@ -94,16 +94,16 @@ nn::Sharding sharding_of(const StateLayout& layout);
 // Host arrays of whole entries, in the layout's order (of its first `size()` entries).
 using HostArrays = std::vector<store::Bytes>;
 
-// Entries as files hold them: blocks apart, as views that share the memory.
+// Entries as files hold them: each block by itself, as views that share the memory.
 std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays);
-// The same of one entry's box, whose data are row-major and dense.
+// The same for one entry's box, whose data are row-major and dense.
 std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& data);
 
-// Every array of the layout must be there with its type, and no other, but for `guard`: what does not fit is listed in one data
-// error.
+// Checks that `stored` has every array of the layout with its type, and no other; `guard` may be missing or there in any case.
+// One data Error lists all that does not fit.
 void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& stored, const std::string& where);
-// Copies a box of an entry, row-major and dense, to `out`; block by block from a checkpoint whose arrays were checked. A `guard`
-// that it lacks is zeros.
+// Copies a box of an entry, row-major and dense, to `out`. It reads block by block from a checkpoint whose arrays were checked.
+// Where that has no `guard`, it writes zeros.
 void read_entry(const StateEntry& entry, const checkpoint::StoredArrays& stored, const Placed& box, std::byte* out);
 
 // Mean and standard deviation of one parameter.

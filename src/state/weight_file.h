@@ -33,7 +33,7 @@ struct WeightFile {
   std::vector<store::Bytes> files;  // what the views borrow
   models::Arrays owned;             // or these
 
-  // To be asked after the arrays were used: throws store::IoError where a part of the files could not be read.
+  // Call it after the arrays were used: throws store::IoError where a part of the files could not be read.
   void check() const;
 };
 

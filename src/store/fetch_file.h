@@ -1,6 +1,6 @@
 #pragma once
-// A file of a server's, brought here whole: what came before is gone on with, what fails on the way is tried again, and what has
-// another hash is fetched anew.
+// Downloads whole files. A download that was cut off is continued, a failed request is tried again, and a file with the wrong
+// hash is fetched anew.
 
 #include <cstdint>
 #include <functional>
@@ -22,11 +22,12 @@ struct FileFetch {
   std::function<void(const http::WebReply& reply)> refuse;
 };
 
-// Into `partial`, which may be there in part; a line says how long it took. What fails on the way is tried five times, and what has
-// another hash twice. Throws http::NotReached where there is no connection, a data Error for what else fails, and IoError.
+// Downloads into `partial`, which may hold the beginning already, and logs how long that took. A failed request is tried five
+// times, and a file with the wrong hash twice. Throws http::NotReached where there is no connection, a data Error for other
+// failures, and IoError.
 void fetch_file(http::WebClient& client, const FileFetch& file, const std::string& partial);
 
-// After how many tries a server that fails is given up, and the pause before the next one.
+// How often a request is tried, and the pause before the next try.
 inline constexpr int kFetchTries = 5;
 void wait_before_trying_again(int tried);
 

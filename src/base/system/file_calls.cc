@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kAgain = 5;  // times as long until a call is told of once more
+constexpr double kAgain = 5;  // times as long until a call is named again
 
 // What one thread is at. Never freed: who looks at them takes them one after the other without a lock on all.
 struct Slot {

@@ -47,8 +47,8 @@ class FileWatch {
   void look();
 
   const double patience_;
-  int64_t told_ = 0;  // the id of the call that was told of last
-  double again_ = 0;  // the seconds at which it is told of again
+  int64_t told_ = 0;  // the id of the call that was named last
+  double again_ = 0;  // the seconds at which it is named again
   Periodic thread_;   // last: it uses what is above
 };
 

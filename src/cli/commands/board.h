@@ -1,5 +1,5 @@
 #pragma once
-// What commands that serve a page have in common.
+// Shared by commands that serve a page.
 
 #include "pages/board/board.h"
 

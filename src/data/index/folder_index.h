@@ -27,7 +27,7 @@ class FolderIndex {
   const std::vector<std::string>& classes() const { return classes_; }
   std::vector<int64_t> class_sizes() const;
   bool from_sidecar() const { return sidecar_.has_value(); }
-  // What a listing told of a file on a server; null for files of this machine.
+  // What a listing says about a file on a server; null for files of this machine.
   const store::ListedObject* object(int64_t index) const {
     return objects_.empty() ? nullptr : &objects_[static_cast<size_t>(index)];
   }

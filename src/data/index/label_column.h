@@ -12,7 +12,7 @@
 
 namespace tessera::data {
 
-// A label whose texts are kept elsewhere.
+// A label as a number. A text is its place in a list that is kept elsewhere.
 struct CodedLabel {
   enum class Kind { kNone, kNumber, kName };
   Kind kind = Kind::kNone;
@@ -20,7 +20,7 @@ struct CodedLabel {
   bool operator==(const CodedLabel&) const = default;
 };
 
-// Those of a shard's samples, one after the other.
+// The labels of a shard's samples, one after the other.
 class LabelColumn {
  public:
   void add(int64_t value);
@@ -47,7 +47,7 @@ class LabelColumn {
   int64_t least_ = INT64_MAX, most_ = INT64_MIN;
 };
 
-// Of a column's coded form; nothing when it is not `count` labels with texts that are among so many.
+// Decodes a column. Nothing when the bytes are not `count` labels whose texts are among so many names.
 std::optional<std::vector<CodedLabel>> decode_labels(std::string_view bytes, int64_t count, int64_t names);
 
 // Labels of samples, one of each or a list of each.
@@ -57,10 +57,10 @@ struct CodedLabels {
   std::span<const CodedLabel> of(int64_t sample) const;
   bool operator==(const CodedLabels&) const = default;
 };
-// Of the coded form of a column of `count` lists; nothing when it is none.
+// Decodes a column of `count` lists; nothing when the bytes are none.
 std::optional<CodedLabels> decode_label_lists(std::string_view bytes, int64_t count, int64_t names);
 
-// Which labels there are.
+// The labels that samples have.
 struct LabelsFound {
   int64_t least = INT64_MAX, most = INT64_MIN;  // of the numbers
   std::set<std::string, std::less<>> names;

@@ -40,16 +40,16 @@ bool too_fresh(int64_t mtime, int64_t began);
 int64_t now_nanoseconds();
 // A number for Source::stamp: nothing when `stamp` is too fresh to tell a change by.
 std::optional<uint64_t> stamp_number(const FileStamp& stamp);
-// The same of what is at `path` now; nothing when that is nothing.
+// The number for the file that is at `path` now; nothing where there is none.
 std::optional<uint64_t> stamp_number(const std::string& path);
 
-// Of the paths, sizes and times of change of `count` files; one that is not there counts too. On several threads.
+// A hash of the paths, sizes and times of change of `count` files; a missing file counts too. Runs on several threads.
 Hash128 fingerprint_files(int64_t count, const std::function<std::string(int64_t)>& path);
 
-// The files that `pattern` names, sorted as bytes: a path, with braces as above, with * ? [ ] in any part; an object of a bucket
-// (store/servers/buckets.h) that is named without wildcards is not looked for. Throws a data Error
-// at `where` when a file is missing or nothing matches, and when names of the form …-00003-of-01024… show that a shard of a set
-// is missing.
+// The files that `pattern` names, sorted as bytes. It is a path that may have braces (shard_names.h), and * ? [ ] in any part.
+// An object of a bucket (store/servers/buckets.h) that is named without wildcards is not looked for. Throws a data Error at
+// `where` when a file is missing or nothing matches, and when names of the form …-00003-of-01024… show that a shard of a set is
+// missing.
 std::vector<std::string> find_shards(const std::string& pattern, const std::string& where);
 
 // Paths from `path` alone to absolute ones; "." and doubled slashes are dropped. A URL is itself.

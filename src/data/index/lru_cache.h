@@ -1,6 +1,6 @@
 #pragma once
-// Things that cost something to make and can be made again, the most recently used of them: open files, indexes of shards,
-// decompressed groups of records.
+// A cache of values that are expensive to make and can be made again; it keeps the most recently used: open files, indexes of
+// shards, decompressed groups of records.
 
 #include <cstdint>
 #include <functional>

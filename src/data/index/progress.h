@@ -1,5 +1,5 @@
 #pragma once
-// Tells how far the making of an index is.
+// Shows how far the making of an index is.
 
 #include <atomic>
 #include <chrono>

@@ -24,7 +24,7 @@ struct SampleRange {
   int64_t begin = 0, end = 0;
 };
 
-// What is in one shard.
+// The contents of one shard.
 struct ShardScan {
   std::vector<Extent> extents;   // in the order of the file, not overlapping; empty in formats that find samples by themselves
   std::optional<int64_t> count;  // of samples; that of extents when not given
@@ -65,7 +65,8 @@ class ShardIndex {
   static constexpr int64_t kMaxStored = int64_t{1} << 26;
   static constexpr int64_t kExtentMemory = int64_t{256} << 20;
 
-  // Throws a data Error for a shard that cannot be read or differs from `counts` or from a manifest (index/manifest_check.h).
+  // Throws a data Error for a shard that cannot be read or differs from `counts` or from a manifest
+  // (data/index/manifest_check.h).
   ShardIndex(std::vector<std::string> paths, ShardIndexOptions options);
 
   struct Place {
@@ -82,9 +83,9 @@ class ShardIndex {
   Extent extent(const Place& place) const;
   // A sample's shard and its place there: "train.tfrecord-00003-of-01024#17".
   std::string id(int64_t sample) const;
-  // The number of a sample's shard (stamp_number), as it was when the index was opened.
+  // A number that changes with the sample's shard (stamp_number), as of when the index was opened.
   std::optional<uint64_t> stamp(int64_t sample) const;
-  // Of what the index depends on: its call, and the shards' paths, sizes and times of change.
+  // A hash of what the index depends on: its call, and the shards' paths, sizes and times of change.
   Hash128 fingerprint() const;
   // Asks the system for the sample's bytes, where the index tells where they are; what fails, fails again in reading.
   void prefetch(int64_t sample) const;

@@ -45,7 +45,7 @@ class Sidecar {
   static std::optional<Sidecar> open(const std::string& path, SidecarKind kind, const Hash128& fingerprint, size_t sections);
   // The same for bytes in hand.
   static std::optional<Sidecar> parse(store::Bytes bytes, SidecarKind kind, const Hash128& fingerprint, size_t sections);
-  // To be asked after a section was used: false where a part of the file could not be read. check() throws store::IoError then.
+  // Call it after a section was used: false where a part of the file could not be read. check() throws store::IoError then.
   bool readable() const { return file_.readable(); }
   void check() const { file_.check(); }
 

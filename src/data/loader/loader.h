@@ -24,7 +24,7 @@ inline constexpr int64_t kMaxThreads = 1024;
 class LoaderCore;
 struct LoaderSlot;
 
-// What to do with a file that cannot be read or decoded.
+// What the loader does about a file that cannot be read or decoded.
 enum class Unreadable {
   kSkip,   // count it and log its name once; training takes another sample in its place, evaluation masks its row
   kError,  // next() throws a data Error that names it
@@ -62,7 +62,7 @@ struct LoaderOptions {
   std::string where;  // the recipe key, for messages
 };
 
-// Asked every 50 ms while a batch is waited for: whether to give up.
+// Called every 50 ms while a batch is waited for; true gives up waiting.
 using StopWaiting = std::function<bool()>;
 
 // Bytes of one batch of a loader; a loader holds options.prefetch + kHeldBatches of them.
@@ -120,7 +120,7 @@ struct LoaderStats {
 
 // Throws a data Error where `count` of the source's samples can't be read, and that is more than options.max_bad and than one.
 void expect_few_unreadable(const Source& source, int64_t count, const SkippedFile& last, const LoaderOptions& options);
-// The same for those skipped in an evaluation, each once, and where none can be read.
+// The same for the files that an evaluation skipped, each once. Throws too where no file can be read.
 void expect_readable(const Source& source, const std::vector<SkippedFile>& skipped, const LoaderOptions& options);
 
 // Endless shuffled batches of a mixture (sample_order.h). Throws a data Error when the batch is larger than all sets together.

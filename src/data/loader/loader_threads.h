@@ -17,7 +17,7 @@
 
 namespace tessera::data {
 
-// What a row of a batch takes.
+// The sizes of a row of a batch.
 struct RowLayout {
   size_t image_bytes = 0, augment_values = 0;
   size_t multi_hot = 0;  // classes of a multi-hot row; 0: one label
@@ -64,8 +64,8 @@ struct LoaderSlot {
   std::vector<image::Repairs> repairs;  // [rows]
 };
 
-// What a thread works with. It makes two rows at a time, because two files are decoded together in less
-// time than one after the other (PpRun).
+// What one thread works with. It makes two rows at a time, because two files are decoded together in less time than one after
+// the other (PpRun).
 struct LoaderWorker {
   struct Job {
     PpRun run;
@@ -93,7 +93,7 @@ struct RowsToFill {
   int64_t error_row = 0;
 };
 
-// What a loader makes rows of. Both functions are called from several threads at once, and own what they use.
+// How a loader makes rows. Both functions are called from several threads at once, and own what they use.
 struct RowMaker {
   std::function<void(RowsToFill& rows, LoaderWorker& worker)> fill;
   // Row `row` of `batch` will be asked for soon: starts reading it. May take as long as a disk takes.

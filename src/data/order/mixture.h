@@ -1,5 +1,5 @@
 #pragma once
-// Which of several sets every position holds, dealt out in blocks.
+// Says which of several data sets each position holds, dealt out in blocks.
 
 #include <vector>
 

@@ -48,8 +48,8 @@ class FullShuffle final : public Order {
   uint64_t n_, seed_, lanes_;
 };
 
-// For data that is quick to read in a row only. The data set is a sequence of stretches (a row group, a piece of a shard);
-// every epoch permutes the stretches, cuts the samples in that order into `lanes` parts (equal ones, but for one sample, in
+// For data that is fast to read only in sequence. The data set is a sequence of stretches (a row group, a piece of a shard).
+// Every epoch permutes the stretches, cuts the samples in that order into `lanes` parts (equal ones, but for one sample, in
 // turns), and permutes inside windows of `window` samples of a part. Memory: 8 bytes a stretch for each epoch in use.
 // Thread-safe.
 class WindowShuffle final : public Order {

@@ -10,7 +10,7 @@
 
 namespace tessera::data {
 
-// Which features are what.
+// The names of the features to read.
 struct ExampleFields {
   std::string image, label;  // label empty: none
   std::vector<std::string> texts;
@@ -20,7 +20,7 @@ struct ExampleFields {
 // label. Throws a data Error that lists the record's features when one is missing.
 ExampleFields choose_fields(const FieldArguments& arguments, std::string_view first_record, const std::string& where);
 
-// Of each record its label, or with `list` all of them. What is no Example has none.
+// Finds each record's label, or with `list` all its labels. A record that is no Example has none.
 FindLabel example_label_finder(const std::string& key, bool list);
 
 // `ranges` of the set one after the other; all of it when there are none.

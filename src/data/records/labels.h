@@ -31,7 +31,7 @@ struct FieldArguments {
 };
 FieldArguments read_field_arguments(CallReader& call, bool takes_label_fields = false);
 
-// From what a sample's label is in the file to its class.
+// Maps a sample's label, as its file has it, to a class.
 class Labels {
  public:
   Labels() = default;  // there are none
@@ -52,7 +52,7 @@ class Labels {
   // The class of each sample of `ranges`, -1 where its label is no class; nothing where class_sizes() tells nothing, and where
   // samples have several.
   std::optional<std::vector<int32_t>> of_samples(const ShardIndex& index, const std::vector<SampleRange>& ranges) const;
-  // Where they have several: of each sample those that are classes, rising.
+  // Where samples have several labels: each sample's labels that are classes, rising.
   std::optional<std::vector<std::vector<int32_t>>> lists_of_samples(const ShardIndex& index,
                                                                     const std::vector<SampleRange>& ranges) const;
 

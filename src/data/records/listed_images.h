@@ -16,7 +16,7 @@
 
 namespace tessera::data {
 
-// What is read of each record.
+// The columns to read of each record.
 struct ListedColumns {
   std::string image, label;  // label empty: none
   std::vector<std::string> texts;
@@ -26,7 +26,7 @@ struct ListedColumns {
 // How a kind of list is read. Called on several threads.
 struct ListFormat {
   std::string what;  // that a record should be: "JSON object"
-  // Those of a file that are samples.
+  // The extents of a file's records that are samples.
   std::function<std::vector<Extent>(const std::string& path, const store::ReadableFile& file)> scan;
   // The fields `names` of a record of `path`, in that order; nothing when the record is none, and `problem` then says why.
   using ReadFields = std::function<std::optional<std::vector<JsonField>>(

@@ -26,7 +26,7 @@ class RecordSet {
   virtual std::vector<int64_t> stretches() const { return {}; }
 };
 
-// Adds the label of the record that lies there in a file, or that it has none, to a column.
+// Adds to a column the label of the record at that place in a file, or that it has none.
 using FindLabel = std::function<void(Window& file, const Extent& record, LabelColumn& column)>;
 
 struct RecordSetOptions {
@@ -38,12 +38,12 @@ struct RecordSetOptions {
 
 // Reads a shard of records through, and labels where there is a `find_label`.
 using ScanRecords = ShardScan (*)(const std::string& path, const store::ReadableFile& file, const FindLabel& find_label);
-// What the index of a set has to know, whose shards `scan` reads.
+// The options of the index of a set whose shards `scan` reads.
 ShardIndexOptions index_options(RecordSetOptions options, ScanRecords scan);
 
 // Files of TFRecords.
 std::unique_ptr<RecordSet> open_tfrecords(std::vector<std::string> paths, RecordSetOptions options);
-// Files of ArrayRecords (formats/array_record.h).
+// Files of ArrayRecords (data/formats/array_record/array_record.h).
 std::unique_ptr<RecordSet> open_array_records(std::vector<std::string> paths, RecordSetOptions options);
 
 // The first record of the set, for looking at its features. Throws a data Error where there is none.

@@ -30,8 +30,8 @@ std::string read_label_delimiter(CallReader& call, const FieldArguments& argumen
 JsonField table_label(std::string value);
 // Several in one text: whole numbers if all are, else names.
 JsonField table_label_list(const std::string& text, const std::string& delimiter);
-// Of columns with these values those that say yes: 1 or true. 0, false, -1 (as in CelebA) and nothing are no. Nothing where one
-// says neither, and `problem`, where given, then says which.
+// The columns whose values say yes: 1 or true. 0, false, -1 (as in CelebA) and nothing say no. Nothing where a value says
+// neither; `problem`, where given, then names it.
 std::optional<JsonField> columns_that_say_yes(const std::vector<std::string>& columns, const std::vector<std::string>& values,
                                               std::string* problem);
 

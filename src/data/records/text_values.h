@@ -19,10 +19,10 @@ std::optional<int64_t> parse_index(std::string_view text);
 // them, a number or text is one, and a field that is absent none.
 [[nodiscard]] std::optional<std::string> set_json_label(const Labels& labels, const std::string& name, const JsonField& field,
                                                         Sample& sample);
-// As the label, or with `list` the labels, of the next sample. What set_json_label() refuses is none.
+// Adds the label, or with `list` the labels, of the next sample. What set_json_label() refuses counts as none.
 void add_json_label(const JsonField& field, LabelColumn& column, bool list);
 
-// Shows `texts`, those of each field, as the sample's, from its text_memory.
+// Makes `texts`, a list for each field, the sample's texts; it copies them to its text_memory.
 void keep_texts(const std::vector<TextValues>& texts, Sample& sample);
 
 // The sample's texts from JSON fields with these names, or why it has none: an array of texts is as many, any other value one.

@@ -1,6 +1,6 @@
 #pragma once
-// What a tokenizer.json of Hugging Face's tokenizers does to a text before its model: normalizers change it, pre-tokenizers cut
-// it into words. Regular expressions, normal forms and cases are ICU's.
+// The steps of a tokenizer.json of Hugging Face's tokenizers that come before its model: normalizers change a text, and
+// pre-tokenizers cut it into words. ICU does regular expressions, normal forms and cases.
 
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// `tessera data check`: reads and decodes every file of a source and says what is there and what is wrong with it.
+// `tessera data check`: reads and decodes every file of a source, and reports what the source has and what is wrong with it.
 
 #include <array>
 #include <cstdint>

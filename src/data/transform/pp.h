@@ -136,7 +136,7 @@ class Pp {
   // The texts of a source that it reads, each once.
   const std::vector<std::string>& text_inputs() const { return text_inputs_; }
 
-  // What is left to the device besides the affine map.
+  // Random erasing, which the device does after the affine map.
   const std::optional<Erasing>& erasing() const { return erasing_; }
 
   // `file` -> image_bytes() bytes at `out`. On an error `out` is undefined. Thread-safe.

@@ -95,7 +95,7 @@ class PpImage {
   std::optional<Resize> resize_;
 };
 
-// What is known of an image at a place in a chain before any file is read.
+// What is known about an image at a place in a chain before any file is read.
 struct PpShape {
   std::optional<int> width, height;  // when every image has the same
   std::optional<int> short_side;     // when every image's shorter side has the same

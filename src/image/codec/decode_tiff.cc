@@ -80,7 +80,7 @@ struct Layout {
   uint32_t width = 0, height = 0;
   uint16_t bits = 1, samples = 1;
   Kind kind = Kind::kGrey;
-  bool inverted = false;     // grey of which 0 is white
+  bool inverted = false;     // grey where 0 is white
   bool separate = false;     // a plane a sample
   bool alpha = false;        // there is some
   bool multiplied = false;   // and the colours are multiplied by it

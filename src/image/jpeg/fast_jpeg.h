@@ -1,8 +1,8 @@
 #pragma once
-// A JPEG decoder for the usual files (jpeg_header.h), to the same pixels as libjpeg-turbo with its accurate integer DCT and
+// A JPEG decoder for the usual files (header.h), to the same pixels as libjpeg-turbo with its accurate integer DCT and
 // fancy upsampling, bit for bit. It is quicker: Huffman decoding, which takes most of the time, looks up two coefficients at
 // once, and outside a region it does nothing else. It gives up on every file that isn't as it should be, so that libjpeg alone
-// decides what damage means. Two images that are decoded together take less time than one after the other (jpeg_blocks.h).
+// decides what damage means. Two images that are decoded together take less time than one after the other (blocks.h).
 
 #include <memory>
 

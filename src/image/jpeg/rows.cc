@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
-// Never called: without vectors there are no samples to convert (jpeg_blocks.h).
+// Never called: without vectors there are no samples to convert (blocks.h).
 void upsample_columns(const uint8_t*, int, uint8_t*) {}
 void upsample_rows(const uint8_t*, const uint8_t*, bool, int, uint8_t*) {}
 void upsample_both(const uint8_t*, const uint8_t*, int, uint8_t*) {}

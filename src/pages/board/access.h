@@ -17,9 +17,9 @@ class Access {
  public:
   explicit Access(std::string token) : token_(std::move(token)) {}
 
-  // What is answered instead where a request may not be answered; nothing where it may. `open`: without a token.
+  // The answer to a request that is refused; nothing where it may be answered. `open`: needs no token.
   std::optional<http::Response> refusal(const http::Request& request, bool open) const;
-  // Where a page is opened with the token in its address: the way to the same page without it, and a cookie.
+  // For a page that is opened with the token in its address: a redirect to the address without it, and a cookie.
   std::optional<http::Response> without_token(const http::Request& request) const;
 
  private:

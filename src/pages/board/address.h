@@ -21,8 +21,8 @@ struct Address {
 // the way would have the run. `text` may be empty.
 Address parse_address(std::string_view text);
 
-// Whether the value of a header Host (or what an Origin has behind "://") is this machine's name for itself, on any port: a page
-// of somebody else's, whose name leads here, has another.
+// Whether the value of a Host header (or what follows "://" in an Origin) is a loopback name of this machine, as localhost or
+// 127.0.0.1, on any port. A page of somebody else's that leads here has another name.
 bool is_loopback_host(std::string_view host);
 
 }  // namespace tessera::board

@@ -1,5 +1,6 @@
 #pragma once
-// What a page asks of a run's files, beyond its figures (watched_run.h). Each of these reads files, and throws what that throws.
+// What the page gets from a run's files besides its metrics (watched_run.h). Each function reads files, and throws what reading
+// throws.
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
-// The live page: a server beside a run, or for the runs of directories (docs/board.md). It knows of runs what their directories
-// hold, and asks them through their control sockets (train/control/control_socket.h), so that it is the same inside the trainer and
-// outside.
+// The live page: a server beside a run, or for the runs of directories (docs/board.md). It knows about runs what their
+// directories hold, and sends requests to their control sockets (train/control/control_socket.h). So it works the same inside
+// the trainer and outside.
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
-// Answers that take long to make: each is made once for all who ask, until its run has news. While the run trains it is made so
-// rarely that this takes a hundredth of the time, and until then it is what it was: the longer a run, the longer it takes to read
-// what it measured.
+// A cache of answers that take long to make. Each is made once for all readers, and again when its run has news. While the run
+// trains, an answer is made so rarely that this takes a hundredth of the time, because a longer run takes longer to read;
+// readers get the last one until then.
 
 #include <chrono>
 #include <cstdint>
@@ -18,8 +18,8 @@ class KeptParts {
   using Clock = std::chrono::steady_clock;
   explicit KeptParts(std::function<Clock::time_point()> now = Clock::now) : now_(std::move(now)) {}
 
-  // What `make` gave for the key, or gives now. `version`: another when there is news; `trains`: the run goes on. From any thread;
-  // who asks while another makes the same waits for that.
+  // What `make` gave for the key, or gives now. `version` differs when there is news; `trains`: the run goes on. From any
+  // thread. A reader that asks while another makes the same answer waits for that.
   std::string get(const std::string& key, int64_t version, bool trains, const std::function<std::string()>& make);
 
  private:

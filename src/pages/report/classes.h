@@ -1,5 +1,5 @@
 #pragma once
-// Which classes an evaluation took for which.
+// Tables of the classes that an evaluation confused.
 
 #include <string>
 #include <vector>

@@ -29,10 +29,10 @@ struct Pictures {
 // Images of the first epoch, augmented as in training: `count` of them, of a mixture's sets in turn. What the device does with
 // them is shown of the first batch alone, by the file that the run left (train/workdir/first_batch.h).
 Pictures training_pictures(const SavedRun& run, int64_t count);
-// Those that the evaluation says were worst, in its order.
+// The pictures with the worst score of an evaluation, in its order.
 Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation);
 
-// Them side by side, eight in a row, with a line of text below each: for a file of their own.
+// The pictures side by side, eight in a row, with a line of text below each: for a file of their own.
 image::Image sheet_of(const Pictures& pictures, const std::vector<std::string>& lines);
 
 }  // namespace tessera::report

@@ -10,7 +10,7 @@
 
 namespace tessera::report {
 
-// What the page of one run shows beside the run itself.
+// The pictures on the page of one run.
 struct RunPictures {
   Pictures training;
   std::vector<Pictures> worst;  // of each of run.evaluations

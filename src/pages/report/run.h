@@ -1,5 +1,5 @@
 #pragma once
-// A run as its directory tells of it: recipe, measurements, last evaluations, how it ended.
+// A run as its directory describes it: recipe, measurements, last evaluations, how it ended.
 
 #include <optional>
 #include <string>

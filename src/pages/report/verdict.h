@@ -1,5 +1,5 @@
 #pragma once
-// A run in words: how it ended, how good it got and when, what stood in its way, and what to try.
+// A run in words: how it ended, how good it got and when, what went wrong, and what to try.
 
 #include <optional>
 #include <string>

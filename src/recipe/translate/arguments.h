@@ -1,5 +1,5 @@
 #pragma once
-// Command lines of other trainers, read as Python's argparse reads them, and the tables that say what becomes of each argument.
+// Command lines of other trainers, read as Python's argparse reads them, and tables that say how each argument is translated.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace tessera::translate {
 
-// What becomes of an argument here.
+// How an argument is translated.
 enum class Kind {
   kExact,         // the recipe does the same
   kApproximated,  // the recipe does something close to it; `how` says what
@@ -49,7 +49,7 @@ class Arguments {
   std::optional<double> optional_number(std::string_view name) const;
   std::vector<double> numbers(std::string_view name) const;
 
-  // Those that have another value than their fallback, in the table's order.
+  // The arguments that have another value than their fallback, in the table's order.
   std::vector<const Argument*> all_given() const;
   // A usage Error for the first of kind kMissing among them.
   void refuse_missing() const;
@@ -74,7 +74,7 @@ std::string long_name(const Argument& argument);
 // The arguments of each kind, as a Markdown table each: for docs/from/timm.md and `--list`.
 std::string argument_lists(std::span<const Argument> table);
 
-// What a recipe is made of, in order: key = value lines and sections, and what to say of the translation.
+// Builds the text of a recipe in order: comments, sections, and key = value lines.
 class RecipeText {
  public:
   void comment(const std::string& line) { text_ += "# " + line + "\n"; }
@@ -108,7 +108,7 @@ struct Translation {
 bool is_setting(const std::string& word);
 // A value in a call of a recipe, in quotes where it needs them: `folder('a, b')`.
 std::string call_value(const std::string& text);
-// What of the given arguments is approximated or ignored, as notes.
+// Adds notes: which of the given arguments are approximated or ignored.
 void tell_of(const Arguments& arguments, std::vector<std::string>& notes);
 
 }  // namespace tessera::translate

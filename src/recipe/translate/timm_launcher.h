@@ -1,5 +1,5 @@
 #pragma once
-// What stands before train.py's own words on a command line of timm's.
+// The launcher's words before train.py's own on a command line of timm's.
 
 #include <cstdint>
 #include <string>

@@ -7,8 +7,8 @@
 
 namespace tessera::store {
 
-// What set_cache_directory said, else $TESSERA_CACHE_DIR (set but empty: off), else $XDG_CACHE_HOME/tessera, else
-// ~/.cache/tessera. Empty: nothing is kept. It need not exist.
+// The directory given to set_cache_directory(), else $TESSERA_CACHE_DIR (set but empty: off), else $XDG_CACHE_HOME/tessera,
+// else ~/.cache/tessera. Empty: nothing is kept. It need not exist.
 std::string cache_directory();
 
 // For the flag --cache-dir; before any thread reads it.

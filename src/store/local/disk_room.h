@@ -11,10 +11,10 @@ namespace tessera::store {
 
 constexpr int64_t kDiskBlock = 4096;  // bytes, of most file systems: files take whole blocks
 
-// What the files below a directory take, in whole blocks. Symbolic links are not followed.
+// Bytes that the files below a directory take, in whole blocks. Symbolic links are not followed.
 int64_t bytes_below(FileSystem& files, const std::string& path);
-// What the file system of `dir`, or of the nearest directory above it that is there, lets this user write. Nothing where it does not
-// tell.
+// Bytes that this user may still write to the file system of `dir`, or of the nearest directory above it that exists. Nothing
+// where the file system does not say.
 std::optional<int64_t> free_bytes(const std::string& dir);
 
 }  // namespace tessera::store

@@ -1,5 +1,5 @@
 #pragma once
-// What lies at a path that is no file, in words.
+// Names for what is at a path in place of a regular file.
 
 #include <sys/stat.h>
 

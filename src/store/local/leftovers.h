@@ -1,5 +1,5 @@
 #pragma once
-// What processes that were killed leave behind.
+// Temporary files that killed processes leave behind.
 
 #include <cstdint>
 #include <functional>

@@ -8,7 +8,7 @@
 
 namespace tessera::store {
 
-// Another process, which may end soon, has what one alone may have. A usage Error.
+// A usage Error: another process holds what only one may hold. It may end soon.
 class InUse final : public Error {
  public:
   InUse(std::string what, std::string where, std::string help)
@@ -24,8 +24,8 @@ class DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
-  // Where `.lock` was removed or replaced meanwhile, so that others could lock it too, locks what is there now, and says true.
-  // Throws as the constructor does.
+  // Where `.lock` was removed or replaced since, so that others could lock it too, locks the new file and gives true. Throws as
+  // the constructor does.
   bool renew();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What disks and network file systems fail at once and manage a moment later.
+// Reads that fail on a disk or a network file system, and may succeed a moment later.
 
 #include <cerrno>
 #include <chrono>

@@ -1,5 +1,5 @@
 #pragma once
-// Blocks of files that are slow to ask and quick to send, the most recently used of them in memory: objects in buckets.
+// A cache in memory of the most recently used blocks of files that are slow to open and fast to send: objects in buckets.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The money that reading a bucket costs: nothing from machines of its region, a fortune from elsewhere.
+// What it costs to read a bucket: nothing from a machine of its region, a lot of money from elsewhere.
 
 #include <cstdint>
 #include <optional>
@@ -31,10 +31,10 @@ std::optional<CloudRegion> bucket_region(const std::string& url);
 // Dollars for 10^9 bytes from a bucket to a machine, by the clouds' list prices, which differ by volume and contract: an estimate.
 // 0 within a region.
 double egress_price(const CloudRegion& bucket, const CloudRegion& machine);
-// Whether the bucket lies in several regions, and the machine's is of the same continent.
+// Whether the bucket lies in several regions, on the continent of the machine.
 bool spans(const CloudRegion& bucket, const CloudRegion& machine);
 
-// What reading costs where it costs something.
+// The price of reading a bucket from another region.
 struct Egress {
   CloudRegion bucket, machine;
   double dollars_a_gigabyte = 0;

@@ -16,7 +16,8 @@ std::string hub_token();
 // variable counts as none; empty where there is no home either.
 std::string hugging_face_home();
 
-// Whether the user forbids to reach it: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is 1, TRUE, YES or ON, as huggingface_hub reads them.
+// Whether the user forbids requests to the Hub: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is 1, TRUE, YES or ON, as
+// huggingface_hub reads them.
 bool hub_offline();
 
 // hf://datasets/OWNER/NAME@REVISION/PATH, as huggingface_hub's file system has it; without `datasets/` it is a model's. REVISION is

@@ -22,7 +22,7 @@ struct ObjectInfo {
   int64_t version = 0;  // another number once it is written anew, as the time of that; 0: not known
 };
 
-// What a server answers in place of what it was asked for.
+// An error that a server answers with.
 class ServerError : public std::exception {
  public:
   // `reason` is the server's; `help` says what to do and may be empty; `passes`: another try may succeed.
@@ -42,7 +42,7 @@ class ServedObject {
  public:
   virtual ~ServedObject() = default;
   virtual int64_t size() const = 0;
-  // Its ETag or generation, which changes when it is written anew; empty where the server tells none.
+  // The object's ETag or generation, which changes when it is written anew; empty where the server gives none.
   virtual std::string tag() const = 0;
   // How many bytes were read into `out`; fewer than its size where the object ends before.
   virtual int64_t read(int64_t offset, std::span<std::byte> out) = 0;

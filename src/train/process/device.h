@@ -18,8 +18,8 @@ struct DeviceOptions {
   // open_client() says so once.
   pjrt::PlatformChoice choice;
   std::string plugin;  // --plugin: a file, or a directory that has one
-  // --devices: how many to use. The CPU plugin makes that many virtual ones, 1 when not given; other platforms have what they
-  // have, and use all of it when not given.
+  // --devices: how many to use. The CPU plugin makes so many virtual devices, 1 when not given. Other platforms use all that
+  // the machine has when not given.
   std::optional<int64_t> devices;
   pjrt::ExecutableCache cache = pjrt::ExecutableCache::standard();
 

@@ -1,5 +1,5 @@
 #pragma once
-// Training, for the commands that come to a recipe in ways of their own.
+// Training, for commands that each get a recipe in their own way.
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
-// What a conversion knows of the shards that are finished, so that an interrupted one goes on: lines of DIR/convert.journal
-// until the end, which puts them into manifest.json (data/formats/manifest.h) and removes the file.
+// The shards that a conversion has finished, so that an interrupted one can go on. They are lines of DIR/convert.journal until
+// the end, when they go to manifest.json (data/formats/manifest.h) and the file is removed.
 
 #include <map>
 #include <mutex>

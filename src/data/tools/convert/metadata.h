@@ -1,5 +1,5 @@
 #pragma once
-// What a conversion writes beside its shards, so that other libraries know what is in them.
+// The files that a conversion writes beside its shards, so that other libraries know what these hold.
 
 #include <string>
 #include <vector>

@@ -1,5 +1,6 @@
 #pragma once
-// `tessera data prepare`: public data sets out of the archives that they are published as, in the form in which sources read them.
+// `tessera data prepare`: unpacks public data sets from the archives that they are published as, into the form that sources
+// read.
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +25,7 @@ struct GivenArchive {
   const Published* published = nullptr;  // null: there is none to compare it with
 };
 
-// What is said of the set when its folders are there.
+// What the user is told about the set once its folders are there.
 struct Finding {
   std::vector<std::string> problems;  // the set is not what it should be
   std::vector<std::string> notes;     // it differs from the published one
@@ -54,8 +55,9 @@ struct Prepared {
 // Throws a usage Error for what is not there.
 std::vector<std::string> files_given(const std::vector<std::string>& from);
 
-// What to make of these archives. Nothing is written. Throws a usage Error for a file that is none of the set's, and where one is
-// missing that another needs; a data Error for an archive that is damaged or that another does not fit.
+// Plans what to make of these archives; writes nothing. Throws a usage Error for a file that does not belong to the set, and
+// where an archive that another needs is missing. Throws a data Error for a damaged archive, and for one that does not fit
+// another.
 PreparePlan plan_imagenet(const std::vector<std::string>& paths);
 // `dir`: where images may lie already.
 PreparePlan plan_coco(const std::vector<std::string>& paths, const std::string& dir);

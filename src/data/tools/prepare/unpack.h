@@ -1,8 +1,10 @@
 #pragma once
-// Folders of files out of archives: there whole or not at all, however often the process is killed on the way.
+// Unpacks folders of files from archives. A folder is there whole or not at all, however often the process is killed on the
+// way.
 //
-// DIR/train is unpacked as DIR/train.partial, which gets its name at the end, when every file was compared with the archive's list.
-// DIR/train.finished lists the groups whose files are on the disk; the others are compared byte by byte with what is there already.
+// DIR/train is unpacked as DIR/train.partial, which is renamed at the end, when every file was compared with the archive's
+// list. DIR/train.finished lists the groups whose files are on the disk. The files of other groups are compared byte by byte
+// with those that are there already.
 
 #include <cstdint>
 #include <functional>
@@ -56,7 +58,7 @@ struct UnpackedFolder {
 // and IoError. What was done stays for the next call.
 UnpackedFolder unpack(const UnpackPlan& plan, const std::string& dir, const UnpackOptions& options);
 
-// What is still to be written of these, on the disk with its blocks, about; 0 for folders that are there.
+// About how many bytes are still to be written, in whole blocks of the disk; 0 for folders that are there.
 int64_t bytes_to_write(const std::vector<UnpackPlan>& plans, const std::string& dir, store::FileSystem& files);
 
 }  // namespace tessera::data

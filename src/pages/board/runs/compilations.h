@@ -1,5 +1,5 @@
 #pragma once
-// What a run compiled, or took from the cache: the lines "compile" of its log.txt (monitor/sinks/log_file.h).
+// The programs that a run compiled or took from the cache: the lines "compile" of its log.txt (monitor/sinks/log_file.h).
 
 #include <optional>
 #include <string>

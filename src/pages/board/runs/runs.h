@@ -1,9 +1,9 @@
 #pragma once
-// The runs that a page shows: those of one directory or another, found as they begin.
+// The runs that a page shows. They are found in directories as they begin.
 //
-// A run is called by its path below the directory that it was found under, and one that is such a directory itself by the end
-// of its path: other runs change no name. Where runs of several directories would be called the same, who was there first keeps
-// the name, and the other gets as much more of its path as it takes.
+// A run's name is its path below the directory that it was found under. A directory that is itself a run is named by the end of
+// its path. So other runs change no name. Where two runs would have the same name, the first one keeps it, and the other's gets
+// as many more parts of its path as it needs.
 
 #include <memory>
 #include <mutex>

@@ -13,15 +13,15 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
-// At most about `count` of them, in their order: of each of equal ranges of steps the least and the greatest value, so that spikes
-// stay, and the last point of all. Points that are not finite count as greatest.
+// At most about `count` of the points, in their order: the least and the greatest value of each of equal ranges of steps, so
+// that spikes stay, and the last point. Points that are not finite count as greatest.
 std::vector<Point> thinned(const std::vector<Point>& points, size_t count);
 
 class Series {
  public:
   // Steps ascend.
   void add(Point point);
-  // Those behind `after`, thinned.
+  // The points after step `after`, thinned.
   std::vector<Point> points(int64_t after, size_t count) const;
   const std::vector<Point>& all() const { return points_; }
   const Point& last() const { return points_.back(); }

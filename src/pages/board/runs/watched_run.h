@@ -46,7 +46,7 @@ class WatchedRun {
   // {"generation": …, "metrics": {NAME: {"step": […], "value": […]}}}; a value that is not finite is null. `names`: all where
   // there are none. When the generation is another, the run went back to an earlier step, and everything is to be asked again.
   Json metrics(const std::vector<std::string>& names, int64_t after, size_t count) const;
-  // The newest of each figure.
+  // The newest value of each metric.
   std::vector<std::pair<std::string, Point>> newest() const;
   std::string state() const;
   // Somebody trains in the directory now.
@@ -58,7 +58,7 @@ class WatchedRun {
   // The newest of each process, of runs of several: {"processes": […], "slowest": {…} or null, "silent": [sentences]}.
   Json hosts() const;
   std::vector<monitor::ProcessFigures> processes() const;
-  // Another when what the run's files say beyond its figures is, or an evaluation came.
+  // A number that changes when the run's files have news besides metrics, or an evaluation.
   int64_t version() const;
 
  private:
