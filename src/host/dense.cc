@@ -36,10 +36,10 @@ constexpr int64_t kMaxCachedWeights = int64_t{192} * 768;
 int64_t floats_of(int64_t bytes) { return divided_up(bytes, static_cast<int64_t>(sizeof(float))); }
 
 // Memory handed out piece by piece, each aligned for the units.
-class Pieces {
+class Arena {
  public:
   static int64_t padded(int64_t count) { return divided_up(count, kAlign) * kAlign; }
-  explicit Pieces(float* memory) : next_(memory) {}
+  explicit Arena(float* memory) : next_(memory) {}
   float* take(int64_t count) {
     float* piece = next_;
     next_ += padded(count);
@@ -116,10 +116,10 @@ class Forward {
  private:
   void rows(int64_t row, int64_t rows) const {
     thread_local Scratch scratch;
-    const int64_t numbers = Pieces::padded(rows * d_.in), width = column_panels_ * unit_.panel;
-    Pieces pieces(scratch.get<float>(2 * numbers + 2 * Pieces::padded(rows) + Pieces::padded(rows * width)));
-    const Operand left = input(row, rows, pieces);
-    float* block = pieces.take(rows * width);
+    const int64_t numbers = Arena::padded(rows * d_.in), width = column_panels_ * unit_.panel;
+    Arena arena(scratch.get<float>(2 * numbers + 2 * Arena::padded(rows) + Arena::padded(rows * width)));
+    const Operand left = input(row, rows, arena);
+    float* block = arena.take(rows * width);
     for (int64_t panel = 0; panel * unit_.panel < d_.out; panel += column_panels_) {
       const Panels right = weights_.panels(panel, column_panels_);
       const int64_t first = row * d_.out + panel * unit_.panel, stride = d_.dtype == DType::kF32 ? d_.out : width;
@@ -140,16 +140,16 @@ class Forward {
   }
 
   // f(x) of these rows, of the unit's dtype where it is not x itself.
-  Operand input(int64_t row, int64_t rows, Pieces& pieces) const {
+  Operand input(int64_t row, int64_t rows, Arena& arena) const {
     if (d_.input == DenseInput::kPlain) return rows_of(a_.x, d_.dtype, row, rows, d_.in);
     const int64_t first = row * d_.in, count = rows * d_.in;
     const bool norm = d_.input == DenseInput::kNorm, narrows = unit_.dtype != DType::kF32;
-    auto* narrowed = narrows ? reinterpret_cast<uint16_t*>(pieces.take_bytes(count * 2)) : nullptr;
+    auto* narrowed = narrows ? reinterpret_cast<uint16_t*>(arena.take_bytes(count * 2)) : nullptr;
     if (narrows && !norm && d_.dtype == DType::kBF16) {
       gelu_of(bf16_at(a_.x, first), count, narrowed);
       return rows_of(narrowed, DType::kBF16, 0, rows, d_.in);
     }
-    float *changed = pieces.take(count), *mean = pieces.take(rows), *inverse = pieces.take(rows);
+    float *changed = arena.take(count), *mean = arena.take(rows), *inverse = arena.take(rows);
     const float* x = read(a_.x, d_.dtype, first, count, changed);
     if (norm) {
       norm_rows({rows, d_.in}, d_.epsilon, x, a_.scale, a_.offset, changed, mean, inverse);
@@ -183,15 +183,15 @@ struct Sums {
   float *dkernel, *dbias, *dscale, *doffset;
 
   static int64_t count(const Dense& d, bool with_kernel) {
-    return (with_kernel ? Pieces::padded(d.in * d.out) : 0) + Pieces::padded(d.out) + 2 * Pieces::padded(d.in);
+    return (with_kernel ? Arena::padded(d.in * d.out) : 0) + Arena::padded(d.out) + 2 * Arena::padded(d.in);
   }
   static Sums in(const Dense& d, bool with_kernel, float* memory) {
-    Pieces pieces(memory);
+    Arena arena(memory);
     Sums sums{};
-    if (with_kernel) sums.dkernel = pieces.take(d.in * d.out);
-    sums.dbias = pieces.take(d.out);
-    sums.dscale = pieces.take(d.in);
-    sums.doffset = pieces.take(d.in);
+    if (with_kernel) sums.dkernel = arena.take(d.in * d.out);
+    sums.dbias = arena.take(d.out);
+    sums.dscale = arena.take(d.in);
+    sums.doffset = arena.take(d.in);
     return sums;
   }
 };
@@ -215,10 +215,10 @@ class Backward {
   std::vector<Phase> list(Scratch& scratch, Scratch& product_scratch) {
     const int64_t own_sums = (parts_ - 1) * Sums::count(d_, kernel_in_parts_);
     const int64_t kept = kernel_in_parts_ || !changes() ? 0 : d_.rows * d_.in * element_bytes(unit_.dtype);
-    sums_ = scratch.get<float>(own_sums + Pieces::padded(floats_of(weights_.bytes())) + Pieces::padded(floats_of(kept)));
-    Pieces pieces(sums_ + own_sums);
-    weights_.packed = weights_.to = pieces.take_bytes(weights_.bytes());
-    changed_ = pieces.take_bytes(kept);
+    sums_ = scratch.get<float>(own_sums + Arena::padded(floats_of(weights_.bytes())) + Arena::padded(floats_of(kept)));
+    Arena arena(sums_ + own_sums);
+    weights_.packed = weights_.to = arena.take_bytes(weights_.bytes());
+    changed_ = arena.take_bytes(kept);
     std::vector<Phase> phases = {weights_.phase(), {parts_, [this](int64_t part) { add_rows(part); }}};
     if (!kernel_in_parts_) {
       const Operand input = columns_of(changes() ? changed_ : a_.x, changes() ? unit_.dtype : d_.dtype, 0, d_.rows, d_.in);
@@ -257,15 +257,14 @@ class Backward {
       const int64_t changed_bytes = with_kernel ? rows * d.in * element_bytes(unit.dtype) : 0;
       const int64_t right_bytes = with_kernel ? unit.packed_bytes(d.out, rows) : 0;
       const int64_t dx_numbers = d.dtype == DType::kF32 ? 0 : rows * d.in;
-      Pieces pieces(scratch.get<float>(Pieces::padded(floats_of(changed_bytes)) + Pieces::padded(floats_of(right_bytes)) +
-                                       Pieces::padded(dx_numbers) + 4 * Pieces::padded(block * d.in) +
-                                       2 * Pieces::padded(block)));
-      changed = pieces.take_bytes(changed_bytes);
-      dy_right = pieces.take_bytes(right_bytes);
-      dx = pieces.take(dx_numbers);
-      for (float** piece : {&numbers, &slope, &x, &add}) *piece = pieces.take(block * d.in);
-      mean = pieces.take(block);
-      inverse = pieces.take(block);
+      Arena arena(scratch.get<float>(Arena::padded(floats_of(changed_bytes)) + Arena::padded(floats_of(right_bytes)) +
+                                     Arena::padded(dx_numbers) + 4 * Arena::padded(block * d.in) + 2 * Arena::padded(block)));
+      changed = arena.take_bytes(changed_bytes);
+      dy_right = arena.take_bytes(right_bytes);
+      dx = arena.take(dx_numbers);
+      for (float** piece : {&numbers, &slope, &x, &add}) *piece = arena.take(block * d.in);
+      mean = arena.take(block);
+      inverse = arena.take(block);
     }
   };
 

@@ -77,7 +77,7 @@ void sum_parts(const DeviceCall& call, const std::vector<Contribution>& all, siz
   for (const Contribution& device : all) parts.push_back(device.arrays[array].in.data() + part.begin);
   const std::span sum = own.out.subspan(part.begin, part.size());
   group::pairwise_sum(parts, sum);
-  if (call.exchange) call.exchange->sum(sum, sum, call.lane);
+  if (call.exchange) call.exchange->sum(sum, sum, call.exchange_channel);
   for (const Contribution& device : all) {
     float* to = device.arrays[array].out.data() + part.begin;
     if (to != sum.data()) std::ranges::copy(sum, to);
@@ -119,7 +119,7 @@ void gather_over_devices(const DeviceCall& call, std::span<const std::byte> in, 
     std::span rows = in;
     if (call.exchange) {
       of_processes.resize(in.size() * static_cast<size_t>(call.exchange->count()));
-      call.exchange->gather(in, of_processes, call.lane);
+      call.exchange->gather(in, of_processes, call.exchange_channel);
       rows = of_processes;
     }
     const auto devices = static_cast<size_t>(call.devices), device = static_cast<size_t>(call.device);

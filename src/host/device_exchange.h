@@ -20,7 +20,7 @@ struct SummedArray {
 struct DeviceCall {
   int64_t run = 0, channel = 0;         // tell executions of programs apart, and the calls of one
   int64_t device = 0, devices = 1;      // of those that meet
-  uint32_t lane = 0;                    // of `exchange`: this device's in this call, the same in all processes
+  uint32_t exchange_channel = 0;        // this device's in this call, the same in all processes
   group::Exchange* exchange = nullptr;  // between processes; null: there is one
 };
 

@@ -60,7 +60,7 @@ DeviceCall device_call(const ffi::Dictionary& attributes, int32_t device, ffi::R
           .channel = channel,
           .device = devices == 1 ? 0 : device,
           .devices = devices,
-          .lane = static_cast<uint32_t>(channel * kMaxDevices + device),
+          .exchange_channel = static_cast<uint32_t>(channel * kMaxDevices + device),
           .exchange = exchange.load()};
 }
 

@@ -49,7 +49,7 @@ void on_each(int64_t devices, group::Exchange* exchange, const std::function<voi
               .channel = channel,
               .device = d,
               .devices = devices,
-              .lane = static_cast<uint32_t>(d),
+              .exchange_channel = static_cast<uint32_t>(d),
               .exchange = exchange});
       }
     });

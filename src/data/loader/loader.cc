@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kMaxAttempts = 1000;
 
 // What both loaders fill rows from.
-struct Rows {
+struct RowSource {
   std::vector<DataSet> sets;
   LoaderOptions options;
   std::shared_ptr<const SampleOrder> order;  // null in an evaluation
@@ -120,7 +120,7 @@ void clear_row(LoaderSlot& slot, int64_t row) {
 // Fills rows of a slot, two at a time.
 class RowFiller {
  public:
-  RowFiller(const Rows& rows, RowsToFill& to_fill, LoaderWorker& worker)
+  RowFiller(const RowSource& rows, RowsToFill& to_fill, LoaderWorker& worker)
       : rows_(rows), to_fill_(to_fill), slot_(to_fill.slot), worker_(worker), next_(to_fill.begin), end_(to_fill.end) {}
 
   void run() {
@@ -218,23 +218,23 @@ class RowFiller {
     throw rows_.none_readable(job.pick, job.attempt, failed.reason);
   }
 
-  const Rows& rows_;
+  const RowSource& rows_;
   RowsToFill& to_fill_;
   LoaderSlot& slot_;
   LoaderWorker& worker_;
   int64_t next_, end_;
 };
 
-void prefetch_row(const Rows& rows, int64_t batch, int64_t row) {
+void prefetch_row(const RowSource& rows, int64_t batch, int64_t row) {
   const uint64_t position = rows.position(batch, row);
   const SamplePick pick = rows.order ? rows.order->at(position) : SamplePick{0, 0, static_cast<int64_t>(position)};
   const Source& source = *rows.sets[static_cast<size_t>(pick.set)].source;
   if (pick.sample < source.size()) source.prefetch(pick.sample);
 }
 
-std::unique_ptr<LoaderCore> make_core(Rows made, int64_t end_batch, int64_t epoch) {
+std::unique_ptr<LoaderCore> make_core(RowSource made, int64_t end_batch, int64_t epoch) {
   for (const DataSet& set : made.sets) made.texts.push_back(find_texts(*set.pp, *set.source, made.options.where));
-  const auto rows = std::make_shared<const Rows>(std::move(made));
+  const auto rows = std::make_shared<const RowSource>(std::move(made));
   RowMaker maker;
   maker.fill = [rows](RowsToFill& to_fill, LoaderWorker& worker) { RowFiller(*rows, to_fill, worker).run(); };
   maker.prefetch = [rows](int64_t batch, int64_t row) { prefetch_row(*rows, batch, row); };

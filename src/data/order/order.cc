@@ -76,7 +76,7 @@ std::shared_ptr<const WindowShuffle::Ends> WindowShuffle::ends(uint64_t epoch) c
 
 // Lane l's positions are the run's l, l + lanes, l + 2 lanes, …, so that it has T(e) = ceil((e n - l) / lanes) of them before
 // epoch e. The parts lie in the epoch's order lane by lane; all have n / lanes samples, and n mod lanes of them one more.
-WindowShuffle::Part WindowShuffle::part_at(LanePlace place) const {
+WindowShuffle::LaneEpoch WindowShuffle::part_at(LanePlace place) const {
   const auto lane = static_cast<uint64_t>(place.lane);
   const uint64_t epoch = (place.position * lanes_ + lane) / n_;
   const auto before = [&](uint64_t e) { return (e * n_ + lanes_ - 1 - lane) / lanes_; };
@@ -87,7 +87,7 @@ WindowShuffle::Part WindowShuffle::part_at(LanePlace place) const {
   return {epoch, begin, before(epoch + 1) - before(epoch), before(epoch)};
 }
 
-Position WindowShuffle::in_part(const Part& part, uint64_t place) const {
+Position WindowShuffle::in_part(const LaneEpoch& part, uint64_t place) const {
   const uint64_t start = place / window_ * window_, length = std::min(window_, part.length - start);
   const uint64_t key = draw_key(seed_, part.epoch, hash_name("windows") + part.begin + start);
   const auto at = static_cast<int64_t>(part.begin + start + permute(place - start, length, key));
@@ -98,12 +98,12 @@ Position WindowShuffle::in_part(const Part& part, uint64_t place) const {
 }
 
 Position WindowShuffle::at(LanePlace place) const {
-  const Part part = part_at(place);
+  const LaneEpoch part = part_at(place);
   return in_part(part, place.position - part.first);
 }
 
 Position WindowShuffle::replacement(LanePlace place, uint64_t attempt) const {
-  const Part part = part_at(place);
+  const LaneEpoch part = part_at(place);
   return in_part(part, replacement_place(place.position - part.first, part.length, attempt));
 }
 

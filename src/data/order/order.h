@@ -64,11 +64,11 @@ class WindowShuffle final : public Order {
  private:
   using Ends = std::vector<int64_t>;  // of the stretches in an epoch's order
   // A lane's part of an epoch: where it lies in the epoch's order, and which of the lane's positions is its first.
-  struct Part {
+  struct LaneEpoch {
     uint64_t epoch, begin, length, first;
   };
-  Part part_at(LanePlace place) const;
-  Position in_part(const Part& part, uint64_t place) const;
+  LaneEpoch part_at(LanePlace place) const;
+  Position in_part(const LaneEpoch& part, uint64_t place) const;
   std::shared_ptr<const Ends> ends(uint64_t epoch) const;
 
   uint64_t n_, lanes_, window_, seed_;

@@ -29,12 +29,12 @@ struct Holdout {
   std::string by = {};  // part_groups.h; empty: each sample by itself
 };
 
-class Part final : public ForwardingSource {
+class PartSource final : public ForwardingSource {
  public:
   // samples: of the source, rising. labels: theirs.
   // Of a multi_label() source there are none: its lists are asked for when they are needed.
-  Part(std::shared_ptr<const Source> source, std::string name, std::vector<int64_t> samples,
-       std::optional<std::vector<int32_t>> labels)
+  PartSource(std::shared_ptr<const Source> source, std::string name, std::vector<int64_t> samples,
+             std::optional<std::vector<int32_t>> labels)
       : ForwardingSource(std::move(source)), name_(std::move(name)), samples_(std::move(samples)), labels_(std::move(labels)) {}
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
@@ -232,7 +232,7 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
   std::string name = fmt::format("{} [{} of {}{}{}]", source->name(), part, fold.empty() ? share : "fold " + fold,
                                  holdout.by.empty() ? "" : fmt::format(", by {}", holdout.by),
                                  holdout.seed == 0 ? "" : fmt::format(", seed {}", holdout.seed));
-  return std::make_shared<Part>(std::move(source), std::move(name), std::move(samples), std::move(own));
+  return std::make_shared<PartSource>(std::move(source), std::move(name), std::move(samples), std::move(own));
 }
 
 }  // namespace

@@ -28,18 +28,18 @@ HWY_INLINE V number(float x) { return hn::Set(D(), x); }
 
 // A whole vector of numbers, or the last `count` of a row. Past the end nothing is read: zeros stand there.
 struct Whole {};
-struct Part {
+struct Tail {
   int64_t count;
 };
 HWY_INLINE V load(const float* x, Whole) { return hn::LoadU(D(), x); }
 HWY_INLINE void store(V v, float* x, Whole) { hn::StoreU(v, D(), x); }
 HWY_INLINE V inside(V v, Whole) { return v; }
-HWY_INLINE V load(const float* x, Part part) {
+HWY_INLINE V load(const float* x, Tail part) {
   HWY_ALIGN float block[16] = {};
   std::copy_n(x, part.count, block);
   return hn::Load(D(), block);
 }
-HWY_INLINE void store(V v, float* x, Part part) {
+HWY_INLINE void store(V v, float* x, Tail part) {
   HWY_ALIGN float block[16];
   hn::Store(v, D(), block);
   std::copy_n(block, part.count, x);
@@ -48,12 +48,12 @@ HWY_INLINE void store(V v, float* x, Part part) {
 using DH = Bits<D>;
 HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Whole) { return hn::LoadU(DH(), x); }
 HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Whole) { hn::StoreU(v, DH(), x); }
-HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Part part) {
+HWY_INLINE hn::Vec<DH> load_bits(const uint16_t* x, Tail part) {
   HWY_ALIGN uint16_t block[16] = {};
   std::copy_n(x, part.count, block);
   return hn::Load(DH(), block);
 }
-HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Part part) {
+HWY_INLINE void store_bits(hn::Vec<DH> v, uint16_t* x, Tail part) {
   HWY_ALIGN uint16_t block[16];
   hn::Store(v, DH(), block);
   std::copy_n(block, part.count, x);
@@ -68,14 +68,14 @@ HWY_INLINE void store(V v, uint16_t* x, Extent extent) {
   store_bits(narrowed(D(), v), x, extent);
 }
 // With zeros past the end.
-HWY_INLINE V inside(V v, Part part) { return hn::IfThenElseZero(hn::FirstN(D(), static_cast<size_t>(part.count)), v); }
+HWY_INLINE V inside(V v, Tail part) { return hn::IfThenElseZero(hn::FirstN(D(), static_cast<size_t>(part.count)), v); }
 
 // Calls act(i, extent) for each vector of `count` numbers.
 template <class Act>
 HWY_INLINE void each_vector(int64_t count, const Act& act) {
   int64_t i = 0;
   for (; i + lanes() <= count; i += lanes()) act(i, Whole());
-  if (i < count) act(i, Part{count - i});
+  if (i < count) act(i, Tail{count - i});
 }
 
 // 2^n for whole n in [-252, 127]: as two factors, so that subnormal results come out right.

@@ -40,7 +40,7 @@ namespace tessera::image::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
-void read_lanes(JpegLane& first, JpegLane* second) { (second ? second : &first)->unusual = true; }
+void read_streams(JpegStream& first, JpegStream* second) { (second ? second : &first)->unusual = true; }
 
 #else
 
@@ -129,21 +129,21 @@ HWY_INLINE bool leave(uint64_t entry, int k, Bits& in, const uint8_t* data) {
   return true;
 }
 
-// Reads MCUs of a lane up to `end`, whose samples are all wanted or not at all. What changes with every code it keeps in
+// Reads MCUs of a stream up to `end`, whose samples are all wanted or not at all. What changes with every code it keeps in
 // registers until save().
 template <bool kKeep>
 class Reader {
  public:
-  HWY_INLINE Reader(JpegLane& lane, int end)
-      : lane_(lane),
+  HWY_INLINE Reader(JpegStream& stream, int end)
+      : stream_(stream),
         end_(end),
-        data_(lane.cursor.scan->data()),
-        in_{lane.cursor.bits, lane.cursor.count, lane.cursor.next},
-        k_(lane.k) {
+        data_(stream.cursor.scan->data()),
+        in_{stream.cursor.bits, stream.cursor.count, stream.cursor.next},
+        k_(stream.k) {
     point();
   }
 
-  HWY_INLINE bool begin() { return !lane_.before_block || begin_block(); }
+  HWY_INLINE bool begin() { return !stream_.before_block || begin_block(); }
 
   // Up to two table entries further; false at the end, or when something is unusual.
   HWY_INLINE bool step() {
@@ -183,18 +183,18 @@ class Reader {
   }
 
   HWY_INLINE void save() {
-    lane_.cursor.bits = in_.bits;
-    lane_.cursor.count = in_.count;
-    lane_.cursor.next = in_.next;
-    lane_.k = k_;
+    stream_.cursor.bits = in_.bits;
+    stream_.cursor.count = in_.count;
+    stream_.cursor.next = in_.next;
+    stream_.k = k_;
   }
 
  private:
-  HWY_INLINE const JpegBlock& block() const { return lane_.row.blocks[static_cast<size_t>(lane_.block)]; }
-  HWY_INLINE uint8_t* samples() const { return block().samples + (lane_.mcu - lane_.row.first_kept) * block().step; }
+  HWY_INLINE const JpegBlock& block() const { return stream_.row.blocks[static_cast<size_t>(stream_.block)]; }
+  HWY_INLINE uint8_t* samples() const { return block().samples + (stream_.mcu - stream_.row.first_kept) * block().step; }
   HWY_INLINE JpegTransform transform() const {
     const auto table = static_cast<size_t>(block().quantisation);
-    return {lane_.waiting[table], lane_.row.quantisation[table]};
+    return {stream_.waiting[table], stream_.row.quantisation[table]};
   }
   HWY_INLINE uint64_t next_entry() const { return entries_[in_.bits >> (64 - JpegAcTable::kBits)]; }
   // Takes an entry's symbols, which nobody wants.
@@ -212,21 +212,21 @@ class Reader {
       skips_ = block().ac->skips();
   }
   HWY_INLINE bool give_up() {
-    lane_.unusual = true;
+    stream_.unusual = true;
     return false;
   }
 
   // Reads DC coefficients up to a block that has others.
   HWY_INLINE bool begin_block() {
     for (;;) {
-      JpegCursor& cursor = lane_.cursor;
-      if (lane_.block == 0 && cursor.restart_interval != 0 && !count_restart()) return give_up();
+      JpegCursor& cursor = stream_.cursor;
+      if (stream_.block == 0 && cursor.restart_interval != 0 && !count_restart()) return give_up();
       in_.refill();
       int& dc = cursor.dc[static_cast<size_t>(block().component)];
       if (!read_dc(*block().dc, in_, dc)) return give_up();
       point();
       k_ = 0;
-      lane_.before_block = false;
+      stream_.before_block = false;
       if constexpr (!kKeep) return true;
       const uint64_t entry = next_entry();
       if (jpeg_ac_first_move(entry) != JpegAcTable::kEndOfBlock || jpeg_ac_move(entry) != JpegAcTable::kEndOfBlock) {
@@ -241,23 +241,23 @@ class Reader {
 
   // To the next block; false where there is none.
   HWY_INLINE bool end_block() {
-    lane_.before_block = true;
-    if (++lane_.block < lane_.row.block_count) return true;
-    lane_.block = 0;
-    if (in_.position(data_) > lane_.cursor.scan->ends()[lane_.cursor.interval] * 8) return give_up();
-    return ++lane_.mcu < end_;
+    stream_.before_block = true;
+    if (++stream_.block < stream_.row.block_count) return true;
+    stream_.block = 0;
+    if (in_.position(data_) > stream_.cursor.scan->ends()[stream_.cursor.interval] * 8) return give_up();
+    return ++stream_.mcu < end_;
   }
 
   HWY_INLINE bool count_restart() {
-    if (lane_.cursor.until_restart-- != 0) return true;
+    if (stream_.cursor.until_restart-- != 0) return true;
     save();
-    if (!lane_.cursor.at_interval_end()) return false;
-    lane_.cursor.restart();
-    in_ = {lane_.cursor.bits, lane_.cursor.count, lane_.cursor.next};
+    if (!stream_.cursor.at_interval_end()) return false;
+    stream_.cursor.restart();
+    in_ = {stream_.cursor.bits, stream_.cursor.count, stream_.cursor.next};
     return true;
   }
 
-  JpegLane& lane_;
+  JpegStream& stream_;
   const int end_;
   const uint8_t* const data_;
   Bits in_;
@@ -272,16 +272,16 @@ struct Stretch {
   bool kept;
   int end;
 };
-Stretch next_stretch(const JpegLane& lane) {
-  const JpegMcuRow& row = lane.row;
-  if (lane.mcu < row.first_kept) return {false, row.first_kept};
-  if (lane.mcu < row.kept_end) return {true, row.kept_end};
+Stretch next_stretch(const JpegStream& stream) {
+  const JpegMcuRow& row = stream.row;
+  if (stream.mcu < row.first_kept) return {false, row.first_kept};
+  if (stream.mcu < row.kept_end) return {true, row.kept_end};
   return {false, row.mcus};
 }
 
 template <bool kKeep>
-void read_stretch(JpegLane& lane, int end) {
-  Reader<kKeep> reader(lane, end);
+void read_stretch(JpegStream& stream, int end) {
+  Reader<kKeep> reader(stream, end);
   if (reader.begin()) {
     while (reader.step()) {
     }
@@ -291,7 +291,7 @@ void read_stretch(JpegLane& lane, int end) {
 
 // Until one of them is at its end.
 template <bool kKeepFirst, bool kKeepSecond>
-void read_stretches(JpegLane& first, int first_end, JpegLane& second, int second_end) {
+void read_stretches(JpegStream& first, int first_end, JpegStream& second, int second_end) {
   Reader<kKeepFirst> a(first, first_end);
   Reader<kKeepSecond> b(second, second_end);
   if (a.begin() && b.begin()) {
@@ -302,12 +302,12 @@ void read_stretches(JpegLane& first, int first_end, JpegLane& second, int second
   b.save();
 }
 
-void read_on(JpegLane& lane) {
-  const Stretch stretch = next_stretch(lane);
-  (stretch.kept ? read_stretch<true> : read_stretch<false>)(lane, stretch.end);
+void read_on(JpegStream& stream) {
+  const Stretch stretch = next_stretch(stream);
+  (stretch.kept ? read_stretch<true> : read_stretch<false>)(stream, stretch.end);
 }
 
-void read_on(JpegLane& first, JpegLane& second) {
+void read_on(JpegStream& first, JpegStream& second) {
   const Stretch a = next_stretch(first), b = next_stretch(second);
   const auto read = a.kept ? (b.kept ? read_stretches<true, true> : read_stretches<true, false>)
                            : (b.kept ? read_stretches<false, true> : read_stretches<false, false>);
@@ -315,14 +315,14 @@ void read_on(JpegLane& first, JpegLane& second) {
 }
 
 // Makes what waits into samples, if the row is done.
-void finish_row(JpegLane& lane) {
-  if (lane.unusual || lane.mcu < lane.row.mcus) return;
-  for (size_t table = 0; table < lane.waiting.size(); ++table) {
-    if (!JpegTransform(lane.waiting[table], lane.row.quantisation[table]).finish()) lane.unusual = true;
+void finish_row(JpegStream& stream) {
+  if (stream.unusual || stream.mcu < stream.row.mcus) return;
+  for (size_t table = 0; table < stream.waiting.size(); ++table) {
+    if (!JpegTransform(stream.waiting[table], stream.row.quantisation[table]).finish()) stream.unusual = true;
   }
 }
 
-void read_lanes(JpegLane& first, JpegLane* second) {
+void read_streams(JpegStream& first, JpegStream* second) {
   while (!first.row_done() && !(second && second->row_done())) second ? read_on(first, *second) : read_on(first);
   finish_row(first);
   if (second) finish_row(*second);
@@ -336,7 +336,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tessera::image {
 namespace {
-HWY_EXPORT(read_lanes);
+HWY_EXPORT(read_streams);
 }
 
 void JpegQuantisation::set(const uint8_t* table, bool wide) {
@@ -362,7 +362,7 @@ void JpegCursor::restart() {
   until_restart = restart_interval - 1;  // less the MCU that comes now
 }
 
-void JpegLane::start(const JpegScan& data, int interval_mcus) {
+void JpegStream::start(const JpegScan& data, int interval_mcus) {
   cursor.start(data, interval_mcus);
   waiting.fill({});
   mcu = block = k = 0;
@@ -370,7 +370,7 @@ void JpegLane::start(const JpegScan& data, int interval_mcus) {
   unusual = false;
 }
 
-void read_mcus(JpegLane& first, JpegLane* second) { HWY_DYNAMIC_DISPATCH(read_lanes)(first, second); }
+void read_mcus(JpegStream& first, JpegStream* second) { HWY_DYNAMIC_DISPATCH(read_streams)(first, second); }
 
 }  // namespace tessera::image
 #endif

@@ -77,7 +77,7 @@ struct JpegCursor {
 };
 
 // An image being read.
-struct JpegLane {
+struct JpegStream {
   JpegMcuRow row;
   JpegCursor cursor;
   std::array<JpegWaiting, 4> waiting;  // by quantisation table
@@ -95,6 +95,6 @@ struct JpegLane {
 };
 
 // Reads on in both until the row of one is done, or in the first alone when there is no other. Neither may be done before.
-void read_mcus(JpegLane& first, JpegLane* second);
+void read_mcus(JpegStream& first, JpegStream* second);
 
 }  // namespace tessera::image

@@ -94,7 +94,7 @@ struct FastJpeg::State {
   Box box;
   Range mcu_columns, mcu_rows;
   Image* image = nullptr;
-  JpegLane lane;
+  JpegStream stream;
   int rows = 0, mcu_row = 0;  // of MCUs: all, and the one being read
   int next = 0;               // row of the image to be written
   bool done = true, ok = false;
@@ -153,7 +153,7 @@ void FastJpeg::State::prepare_planes() {
 }
 
 void FastJpeg::State::prepare_row() {
-  JpegMcuRow& row = lane.row;
+  JpegMcuRow& row = stream.row;
   row.block_count = 0;
   row.quantisation = quantisation.data();
   row.mcus = divide_up(header->width, kBlock * header->horizontal);
@@ -171,7 +171,7 @@ void FastJpeg::State::prepare_row() {
 }
 
 void FastJpeg::State::start_row() {
-  JpegMcuRow& row = lane.row;
+  JpegMcuRow& row = stream.row;
   const bool kept = mcu_row >= mcu_rows.first;
   row.first_kept = kept ? mcu_columns.first : row.mcus;
   row.kept_end = kept ? mcu_columns.end : row.mcus;
@@ -184,7 +184,7 @@ void FastJpeg::State::start_row() {
       }
     }
   }
-  lane.mcu = 0;
+  stream.mcu = 0;
 }
 
 // Repeats the first and the last sample of the image outside it, which is what libjpeg's upsampling comes to.
@@ -241,9 +241,9 @@ bool FastJpeg::State::start(ByteSpan file) {
   prepare_planes();
   prepare_row();
   rows = divide_up(header->height, kBlock * header->vertical);
-  const int64_t mcus = int64_t{lane.row.mcus} * rows, interval = header->restart_interval;
+  const int64_t mcus = int64_t{stream.row.mcus} * rows, interval = header->restart_interval;
   if (!scan.read(file, header->scan, interval ? static_cast<size_t>((mcus + interval - 1) / interval) : 1)) return false;
-  lane.start(scan, header->restart_interval);
+  stream.start(scan, header->restart_interval);
   image->reset(box.width, box.height);
   next = box.y;
   mcu_row = 0;
@@ -252,13 +252,13 @@ bool FastJpeg::State::start(ByteSpan file) {
 }
 
 void FastJpeg::State::end_row() {
-  if (lane.unusual) return finish(false);
+  if (stream.unusual) return finish(false);
   if (mcu_row >= mcu_rows.first) {
     if (header->components == 3 && header->horizontal == 2) fill_edges();
     write_rows(mcu_row + 1);
   }
   if (++mcu_row < mcu_rows.end) return start_row();
-  finish(mcu_rows.end < rows || lane.cursor.at_interval_end());
+  finish(mcu_rows.end < rows || stream.cursor.at_interval_end());
 }
 
 void FastJpeg::State::finish(bool as_usual) {
@@ -290,9 +290,9 @@ void FastJpeg::start(ByteSpan file, const JpegHeader& header, const Box* box, Im
 void FastJpeg::run(FastJpeg& first, FastJpeg* second) {
   TESSERA_CHECK(!first.done() && !(second && second->done()));
   while (!first.done() && !(second && second->done())) {
-    read_mcus(first.state_->lane, second ? &second->state_->lane : nullptr);
+    read_mcus(first.state_->stream, second ? &second->state_->stream : nullptr);
     for (FastJpeg* each : {&first, second}) {
-      if (each && each->state_->lane.row_done()) each->state_->end_row();
+      if (each && each->state_->stream.row_done()) each->state_->end_row();
     }
   }
 }

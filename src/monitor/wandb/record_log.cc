@@ -53,7 +53,7 @@ void add_log_record(std::string& out, int64_t offset, std::string_view record) {
 RecordLogReader::RecordLogReader(std::string_view file)
     : file_(file.starts_with(kHeader) ? file : std::string_view()), at_(kHeader.size()) {}
 
-std::optional<RecordLogReader::Part> RecordLogReader::next_part() {
+std::optional<RecordLogReader::Fragment> RecordLogReader::next_part() {
   const size_t left = kBlock - at_ % kBlock;
   if (left < kFrame) at_ += left;
   if (at_ + kFrame > file_.size()) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<RecordLogReader::Part> RecordLogReader::next_part() {
   const size_t length = little_endian(frame.substr(4, 2));
   const int type = static_cast<uint8_t>(frame[6]);
   if (at_ + kFrame + length > file_.size() || at_ % kBlock + kFrame + length > kBlock) return std::nullopt;
-  const Part part{type, file_.substr(at_ + kFrame, length)};
+  const Fragment part{type, file_.substr(at_ + kFrame, length)};
   if (type < kFull || type > kLast || checksum(type, part.data) != little_endian(frame.substr(0, 4))) return std::nullopt;
   at_ += kFrame + length;
   return part;
@@ -70,7 +70,7 @@ std::optional<RecordLogReader::Part> RecordLogReader::next_part() {
 std::optional<std::string> RecordLogReader::next() {
   std::string record;
   for (bool begun = false;; begun = true) {
-    const std::optional<Part> part = next_part();
+    const std::optional<Fragment> part = next_part();
     const bool starts = part && (part->type == kFull || part->type == kFirst);
     if (!part || starts == begun) {
       file_ = {};  // whatever follows

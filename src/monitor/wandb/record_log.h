@@ -25,11 +25,11 @@ class RecordLogReader {
   std::optional<std::string> next();
 
  private:
-  struct Part {
+  struct Fragment {
     int type = 0;
     std::string_view data;
   };
-  std::optional<Part> next_part();
+  std::optional<Fragment> next_part();
 
   std::string_view file_;
   size_t at_ = 0;

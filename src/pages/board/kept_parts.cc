@@ -9,12 +9,12 @@ constexpr int kShare = 100;  // of the time, one part in so many
 }  // namespace
 
 std::string KeptParts::get(const std::string& key, int64_t version, bool trains, const std::function<std::string()>& make) {
-  std::shared_ptr<Part> part;
+  std::shared_ptr<KeptPart> part;
   {
     const std::lock_guard lock(mutex_);
     if (parts_.size() >= kMaxParts) parts_.clear();
-    std::shared_ptr<Part>& place = parts_[key];
-    if (!place) place = std::make_shared<Part>();
+    std::shared_ptr<KeptPart>& place = parts_[key];
+    if (!place) place = std::make_shared<KeptPart>();
     part = place;
   }
   const std::lock_guard lock(part->mutex);

@@ -23,7 +23,7 @@ class KeptParts {
   std::string get(const std::string& key, int64_t version, bool trains, const std::function<std::string()>& make);
 
  private:
-  struct Part {
+  struct KeptPart {
     std::mutex mutex;  // held while it is made
     int64_t version = -1;
     bool trained = false;  // when it was made
@@ -32,7 +32,7 @@ class KeptParts {
   };
   const std::function<Clock::time_point()> now_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Part>> parts_;
+  std::map<std::string, std::shared_ptr<KeptPart>> parts_;
 };
 
 }  // namespace tessera::board

@@ -137,24 +137,24 @@ Markup training_images(const Pictures& pictures) {
 Markup time_section(const TimeShares& time) {
   Html html;
   if (!(time.total > 0)) return html.take();
-  struct Part {
+  struct Segment {
     const char *name, *color;
     double seconds;
   };
-  const std::array<Part, 4> parts = {{{"training", "#2da44e", time.training},
-                                      {"waiting for images", "#d9485f", time.waiting},
-                                      {"starting (compiling, first batches)", "#a371f7", time.starting},
-                                      {"evaluations, saves, later starts", "#e0812b", time.other}}};
+  const std::array<Segment, 4> parts = {{{"training", "#2da44e", time.training},
+                                         {"waiting for images", "#d9485f", time.waiting},
+                                         {"starting (compiling, first batches)", "#a371f7", time.starting},
+                                         {"evaluations, saves, later starts", "#e0812b", time.other}}};
   html.add(
       "<h2>Where the time went</h2>\n<p>{} in all, {:.4g} images a second while training.</p>\n<div class=\"bar\" "
       "aria-hidden=\"true\">",
       human_duration(time.total), time.images_per_second);
-  for (const Part& part : parts)
+  for (const Segment& part : parts)
     html.add("<span style=\"flex:{:.4f};background:{}\"></span>", part.seconds / time.total, part.color);
   html.add(
       "</div>\n<table><thead><tr><th scope=\"col\">part</th><th scope=\"col\">time</th><th scope=\"col\">%</th></tr></thead>"
       "<tbody>\n");
-  for (const Part& part : parts) {
+  for (const Segment& part : parts) {
     html.add(
         "<tr><th scope=\"row\"><span class=\"key\" style=\"background:{}\"></span>{}</th><td>{}</td><td>{:.1f}</td></tr>\n",
         part.color, part.name, human_duration(part.seconds), 100 * part.seconds / time.total);

@@ -158,14 +158,14 @@ std::string tag_of(const http::WebReply& reply) {
   return "";
 }
 
-struct Part {
+struct RangeReply {
   http::WebReply reply;
   int64_t got = 0;
 };
 
 // Bytes from `offset` on, also of a server that always sends the whole file.
-Part fetch_part(const std::string& url, int64_t offset, std::span<std::byte> out) {
-  Part part;
+RangeReply fetch_part(const std::string& url, int64_t offset, std::span<std::byte> out) {
+  RangeReply part;
   int64_t skip = 0;
   const http::Download file{
       .url = url,
@@ -196,7 +196,7 @@ class WebObject final : public ServedObject {
   // Asks for the first byte, which tells the size, and where redirects lead.
   explicit WebObject(std::string url) : url_(std::move(url)) {
     std::byte first{};
-    const Part part = fetch_part(url_, 0, {&first, 1});
+    const RangeReply part = fetch_part(url_, 0, {&first, 1});
     const ContentRange range = content_range(part.reply);
     std::optional<int64_t> size = part.reply.status == 200 ? number(header(part.reply, "content-length")) : range.size;
     if (part.reply.status != 200 && part.reply.status != 206 && !(part.reply.status == 416 && size == 0))
@@ -215,7 +215,7 @@ class WebObject final : public ServedObject {
     out = out.first(static_cast<size_t>(std::min(static_cast<int64_t>(out.size()), size_ - offset)));
     if (out.empty()) return 0;
     const std::string direct = direct_url();
-    Part part = fetch_part(direct, offset, out);
+    RangeReply part = fetch_part(direct, offset, out);
     // Addresses to which redirects lead are often good for some minutes only.
     const bool ran_out = part.reply.status >= 400 && part.reply.status < 500 && direct != url_;
     if (ran_out) part = fetch_part(url_, offset, out);

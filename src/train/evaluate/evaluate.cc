@@ -15,7 +15,7 @@ namespace {
 constexpr double kManyBytes = double{1 << 30};
 
 // What has an example of the rows of one batch.
-struct Part {
+struct BatchRows {
   std::vector<int64_t> places, samples;
   std::vector<int32_t> labels;
   std::vector<uint8_t> multi_hot;
@@ -23,8 +23,8 @@ struct Part {
 };
 
 // `first`: of its rows, in the program's.
-Part part_of(const data::Batch& batch, int64_t first) {
-  Part part;
+BatchRows part_of(const data::Batch& batch, int64_t first) {
+  BatchRows part;
   for (int64_t row = 0; row < batch.rows(); ++row) {
     if (batch.mask()[row] == 0) continue;
     part.places.push_back(first + row);
@@ -41,7 +41,7 @@ class Gathering {
  public:
   Gathering(const std::string& name, int64_t size, bool labelled) : name_(name), size_(size), labelled_(labelled) {}
 
-  void add(Part part) {
+  void add(BatchRows part) {
     settle();
     pending_ = std::move(part);
   }
@@ -76,7 +76,7 @@ class Gathering {
   int64_t size_;
   bool labelled_;
   evaluators::Rows rows_;
-  Part pending_;
+  BatchRows pending_;
 };
 
 }  // namespace
@@ -117,7 +117,7 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, const FixedArgument
     std::optional<data::Batch> rows = loader.next();
     if (!rows) break;
     if (stop && stop()) return std::nullopt;
-    Part part = part_of(*rows, first_place(of));
+    BatchRows part = part_of(*rows, first_place(of));
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->evaluator->inputs(set));
     part.rows = execute(set, fixed, batch.arguments());
     gathering.add(std::move(part));
@@ -142,7 +142,7 @@ std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, const FixedAr
     std::vector<int32_t> rows(static_cast<size_t>(of.rows() * input.length), input.pad);
     std::ranges::copy(ids.subspan(static_cast<size_t>(begin * input.length), static_cast<size_t>(count * input.length)),
                       rows.begin());
-    Part part;
+    BatchRows part;
     for (int64_t row = 0; row < count; ++row) {
       part.places.push_back(first_place(of) + row);
       part.samples.push_back(begin + row);
