@@ -1,5 +1,5 @@
 #pragma once
-// This host as the target of a program (ir/target.h).
+// This host as the target of a program (ir/program/target.h).
 
 #include <initializer_list>
 #include <memory>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/kernel.h"
-#include "ir/target.h"
+#include "ir/program/target.h"
 #include "mesh/mesh.h"
 
 namespace tessera::host {

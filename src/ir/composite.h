@@ -10,7 +10,7 @@
 
 #include "ir/attributes.h"
 #include "ir/graph.h"
-#include "ir/target.h"
+#include "ir/program/target.h"
 
 namespace tessera::ir {
 

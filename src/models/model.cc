@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/text/pattern.h"
 #include "base/text/text.h"
-#include "ir/flops.h"
 #include "ir/ops.h"
+#include "ir/program/flops.h"
 
 namespace tessera::models {
 

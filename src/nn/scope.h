@@ -14,7 +14,7 @@
 #include "base/shape.h"
 #include "ir/graph.h"
 #include "ir/processes.h"
-#include "ir/target.h"
+#include "ir/program/target.h"
 #include "nn/init.h"
 #include "nn/sharding.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 // The arrays alive at a program's peak of memory, by names that a user knows: those of parameters, of optimizer state and of the parts of
-// the model. They come from the locations in the program's text (ir/emit.h), which XLA keeps as metadata.
+// the model. They come from the locations in the program's text (ir/program/emit.h), which XLA keeps as metadata.
 
 #include <string>
 #include <vector>

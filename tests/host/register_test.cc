@@ -21,7 +21,7 @@
 #include "ir/composites.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 #include "mesh/mesh.h"
 #include "nn/blocks/attention.h"
 #include "nn/blocks/encoder_blocks.h"

@@ -13,7 +13,7 @@
 #include "ir/grad.h"
 #include "ir/op_entries.h"
 #include "ir/processes.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 #include "ir/random.h"
 #include "support/run_graph.h"
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "ir/functions.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 #include "support/run_graph.h"
 
 namespace tessera::ir {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "ir/graph.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"

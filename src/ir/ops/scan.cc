@@ -325,7 +325,7 @@ Values unroll_scan(const Node& n, const Values& operands) {
   return carries;
 }
 
-// How a loop keeps its stacked arrays, of bf16 as bits where the scan has to (ir/target.h), and their numbers again.
+// How a loop keeps its stacked arrays, of bf16 as bits where the scan has to (ir/program/target.h), and their numbers again.
 class Stacks {
  public:
   explicit Stacks(const Node& scan) : bits_(scan.has_attr("_stacks_bits")) {}

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "ir/graph.h"
-#include "ir/target.h"
+#include "ir/program/target.h"
 
 namespace tessera::ir {
 

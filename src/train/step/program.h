@@ -11,7 +11,7 @@
 #include "base/shape.h"
 #include "data/transform/pp.h"
 #include "host/target.h"
-#include "ir/gpu_target.h"
+#include "ir/program/gpu_target.h"
 #include "objectives/objective.h"
 #include "optim/average.h"
 #include "recipe/recipe.h"
@@ -30,7 +30,7 @@ struct ProgramOptions {
   DType compute = DType::kF32;    // of activations and products
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
   host::Kernels kernels;                      // of this host, that the program may call
-  bool gpus = false;                          // the program is for NVIDIA GPUs (ir/gpu_target.h)
+  bool gpus = false;                          // the program is for NVIDIA GPUs (ir/program/gpu_target.h)
   ir::GpuTarget::Works cudnn_works;           // there, or null
   bool one_call = false;                      // of a model's use: there is nothing to prepare for further calls
   // Training only.
@@ -53,7 +53,7 @@ struct Program {
   std::vector<float> numbers;                 // its last arguments, f32 scalars (ir/numbers.h)
   bool once = false;                          // runs once: quick to compile matters more than quick to run
   bool profiled = false;                      // by the plugin's profiler, too
-  bool calls_cudnn = false;                   // for attention (ir/cudnn_attention.h)
+  bool calls_cudnn = false;                   // for attention (ir/program/cudnn_attention.h)
   // Where its first arguments are a model's parameters, the same in many calls: the text of a program that makes of them what
   // calls take in their place; empty: calls take all of them. `kept`: places of those that calls take as they are, before what
   // is prepared (train/step/fixed_arguments.h).

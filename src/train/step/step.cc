@@ -9,7 +9,7 @@
 #include "ir/functions.h"
 #include "ir/numbers.h"
 #include "ir/ops.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 #include "ir/random.h"
 #include "nn/init.h"
 #include "objectives/softmax.h"

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "host/target.h"
 #include "ir/functions.h"
-#include "ir/gpu_target.h"
-#include "ir/program.h"
+#include "ir/program/gpu_target.h"
+#include "ir/program/program.h"
 #include "train/step/by_device.h"
 
 namespace tessera::train {

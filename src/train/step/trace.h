@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "data/transform/pp.h"
-#include "ir/emit.h"
 #include "ir/ops.h"
-#include "ir/target.h"
+#include "ir/program/emit.h"
+#include "ir/program/target.h"
 #include "models/model.h"
 #include "nn/scope.h"
 #include "state/state.h"

@@ -7,9 +7,9 @@
 
 #include <cmath>
 
-#include "ir/gpu_target.h"
 #include "ir/grad.h"
-#include "ir/program.h"
+#include "ir/program/gpu_target.h"
+#include "ir/program/program.h"
 #include "ir/random.h"
 #include "nn/blocks/encoder_blocks.h"
 #include "support/formula.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "ir/emit.h"
 #include "ir/graph.h"
-#include "ir/target.h"
+#include "ir/program/emit.h"
+#include "ir/program/target.h"
 #include "mesh/mesh.h"
 
 namespace tessera::ir {

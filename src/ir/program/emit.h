@@ -1,7 +1,7 @@
 #pragma once
 // Finished graph -> StableHLO text in MLIR's generic form: deterministic. Each argument and operation says what it is called and
 // which part of the program it belongs to, loc("model/blocks/attn/qkv/add"), which XLA keeps as metadata. What is done to a graph
-// before it is printed is in ir/program.h.
+// before it is printed is in ir/program/program.h.
 
 #include <cstdint>
 #include <optional>

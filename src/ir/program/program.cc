@@ -1,4 +1,4 @@
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 #include "base/error.h"
 #include "ir/passes/expand_composites.h"

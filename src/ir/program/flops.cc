@@ -1,4 +1,4 @@
-#include "ir/flops.h"
+#include "ir/program/flops.h"
 
 #include "ir/op_entries.h"
 

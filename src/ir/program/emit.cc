@@ -1,4 +1,4 @@
-#include "ir/emit.h"
+#include "ir/program/emit.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "ir/gpu_target.h"
+#include "ir/program/gpu_target.h"
 
 #include <algorithm>
 #include <memory>

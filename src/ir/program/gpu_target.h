@@ -3,9 +3,10 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 
-#include "ir/cudnn_attention.h"
-#include "ir/target.h"
+#include "ir/program/cudnn_attention.h"
+#include "ir/program/target.h"
 #include "mesh/mesh.h"
 
 namespace tessera::ir {
