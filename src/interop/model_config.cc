@@ -59,33 +59,31 @@ void check_big_vision(const models::ViTConfig& c, const std::string& part = {}) 
   check("big_vision's ViT", demands, part);
 }
 
-const models::ViT& vit_for_hugging_face(const models::Model& model) {
-  const auto* vit = dynamic_cast<const models::ViT*>(&model);
+const models::ViTConfig& vit_for_hugging_face(const models::Model& model) {
+  const models::ViTConfig* vit = model.vit_config();
   if (vit == nullptr) {
     throw usage_error(fmt::format("of Hugging Face's models only ViT is written, and this is {}", model.describe()), "--format",
                       "export with --format timm");
   }
-  check_hugging_face(vit->config());
+  check_hugging_face(*vit);
   return *vit;
 }
 
 Heads heads_for_big_vision(const models::Model& model) {
-  if (const auto* captioner = dynamic_cast<const models::CapPa*>(&model)) {
-    return {captioner->config().encoder.heads, captioner->config().heads};
+  if (const models::CapPaConfig* captioner = model.cappa_config()) return {captioner->encoder.heads, captioner->heads};
+  if (const models::TwoTowerConfig* towers = model.two_tower_config()) {
+    check_big_vision(towers->image, "image.");
+    check("big_vision's text tower", {{!towers->text.causal, "causal", "false"}}, "text.");
+    return {towers->image.heads, towers->text.heads};
   }
-  if (const auto* towers = dynamic_cast<const models::TwoTower*>(&model)) {
-    check_big_vision(towers->config().image, "image.");
-    check("big_vision's text tower", {{!towers->config().text.causal, "causal", "false"}}, "text.");
-    return {towers->config().image.heads, towers->config().text.heads};
-  }
-  const auto* vit = dynamic_cast<const models::ViT*>(&model);
+  const models::ViTConfig* vit = model.vit_config();
   if (vit == nullptr) {
     throw usage_error(
         fmt::format("of big_vision's models ViT, CapPa and two towers are written, and this is {}", model.describe()),
         "--format", "export with --format timm");
   }
-  check_big_vision(vit->config());
-  return {vit->config().heads, 0};
+  check_big_vision(*vit);
+  return {vit->heads, 0};
 }
 
 // Hugging Face's ViTConfig, with its defaults.
@@ -153,7 +151,7 @@ models::Arrays export_as(const models::Model& model, Naming naming, const models
 }
 
 std::string hugging_face_config(const models::Model& model, const std::vector<std::string>& label_names, bool multi_label) {
-  const models::ViTConfig& c = vit_for_hugging_face(model).config();
+  const models::ViTConfig& c = vit_for_hugging_face(model);
   models::Json root;
   root["architectures"] = {"ViTForImageClassification"};
   root["model_type"] = "vit";

@@ -32,17 +32,24 @@ struct LayerRule {
 };
 
 class Classifier;
-class Captioner;  // models/image_text/captioner.h
-class ImageText;  // models/image_text/image_text.h
+class Captioner;        // models/image_text/captioner.h
+class ImageText;        // models/image_text/image_text.h
+struct ViTConfig;       // models/vit/vit_options.h
+struct CapPaConfig;     // models/image_text/cappa.h
+struct TwoTowerConfig;  // models/image_text/two_tower.h
 
 class Model {
  public:
   virtual ~Model() = default;
 
-  // Itself as what else it can be asked; null where it cannot.
+  // The same model by an interface that asks more of it; null where it does not have that.
   virtual const Classifier* classifier() const { return nullptr; }
   virtual const Captioner* captioner() const { return nullptr; }
   virtual const ImageText* image_text() const { return nullptr; }
+  // The options of a network that other libraries have too; null for other networks.
+  virtual const ViTConfig* vit_config() const { return nullptr; }
+  virtual const CapPaConfig* cappa_config() const { return nullptr; }
+  virtual const TwoTowerConfig* two_tower_config() const { return nullptr; }
 
   // The features of an image: images [batch, height, width, channels], normalised, of any float type -> [batch, features].
   virtual ir::Value features(const nn::Scope& scope, ir::Value images) const = 0;
@@ -96,7 +103,7 @@ std::vector<nn::ParamSpec> parameters(const Model& model);
 std::vector<int64_t> parameter_layers(const Model& model, const std::vector<nn::ParamSpec>& specs);
 
 // What a model costs: elements of its parameters, buffers left out, and the operations of its products and convolutions on one
-// example, forward (ir/flops.h). Traces it.
+// example, forward (ir/program/flops.h). Traces it.
 struct ModelCost {
   int64_t parameters = 0;
   double flops = 0;

@@ -98,6 +98,7 @@ class CapPa : public Captioner {
   TimmMap timm_map() const override;
   std::string describe() const override;
   const CapPaConfig& config() const { return config_; }
+  const CapPaConfig* cappa_config() const override { return &config_; }
 
  private:
   // captions -> what the decoder reads [rows * tokens, width], and the mask of its self-attention.

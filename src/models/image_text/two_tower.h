@@ -80,6 +80,7 @@ class TwoTower : public ImageText {
   TimmMap timm_map() const override;
   std::string describe() const override;
   const TwoTowerConfig& config() const { return config_; }
+  const TwoTowerConfig* two_tower_config() const override { return &config_; }
 
  private:
   TwoTowerConfig config_;

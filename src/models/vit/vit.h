@@ -34,6 +34,7 @@ class ViT : public Classifier {
   std::string describe() const override;
 
   const ViTConfig& config() const { return config_; }
+  const ViTConfig* vit_config() const override { return &config_; }
 
  private:
   ir::Value embed(const nn::Scope& scope, ir::Value images) const;     // -> [batch * tokens, width]
