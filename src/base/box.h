@@ -14,6 +14,9 @@ struct Placed {
   Dims offset;  // same rank
 };
 
+// The whole of an array of these dimensions.
+inline Placed whole_box(const Dims& dims) { return {dims, Dims(dims.size(), 0)}; }
+
 // Copies what two arrays have in common: the elements whose coordinates lie in both. Gives their number. `element_bytes` is of
 // both; memory must not overlap.
 int64_t copy_common(const Placed& from, const std::byte* from_data, const Placed& to, std::byte* to_data,

@@ -26,7 +26,7 @@ struct HostTensor {
   bool is_slice() const { return slice && slice->dims != type.dims; }
   TensorType data_type() const { return {type.dtype, slice ? slice->dims : type.dims}; }
   // Where the data stand in the whole array.
-  Placed place() const { return slice ? *slice : Placed{type.dims, Dims(type.dims.size(), 0)}; }
+  Placed place() const { return slice ? *slice : whole_box(type.dims); }
 };
 
 // The arrays of one file. A sliced array may have its slices in several groups; together they must cover it, each element once.

@@ -37,7 +37,7 @@ class EntryReader {
   Entry read(const TensorView& tensor) {
     if (sliced_ && tensor.name.find(kSliceMark) != std::string::npos) return read_slice(tensor);
     if (shapes_.contains(tensor.name)) fail(tensor.name, "the metadata say that it is sliced, but it is not");
-    return {tensor.name, tensor.type, {tensor.type.dims, Dims(tensor.type.dims.size(), 0)}};
+    return {tensor.name, tensor.type, whole_box(tensor.type.dims)};
   }
 
   void finish() const {
@@ -144,7 +144,7 @@ std::vector<NamedPlace> places_in(const SafetensorsFile& file, bool sliced) {
 store::Bytes whole_bytes(const StoredArray& array) {
   if (const auto view = array.whole()) return {nullptr, view->data};
   std::vector<std::byte> bytes(static_cast<size_t>(byte_count(array.type)));
-  array.read({array.type.dims, Dims(array.type.dims.size(), 0)}, bytes.data());
+  array.read(whole_box(array.type.dims), bytes.data());
   return store::own_bytes(std::move(bytes));
 }
 

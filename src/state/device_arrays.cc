@@ -8,8 +8,6 @@
 namespace tessera::state {
 namespace {
 
-Placed whole_box(const Dims& dims) { return {dims, Dims(dims.size(), 0)}; }
-
 // Waits.
 store::Bytes read_part(const StateLayout& layout, const DeviceArrays& arrays, const SavedPart& part) {
   const TensorType shard = layout.shard_type(part.entry);

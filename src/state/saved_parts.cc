@@ -33,7 +33,7 @@ Placed shard_box(const StateLayout& layout, size_t entry, int64_t device) {
 
 SavedPart whole_entry(const StateLayout& layout, size_t entry) {
   const StateEntry& e = layout.entries[entry];
-  SavedPart part{entry, {e.type.dims, Dims(e.type.dims.size(), 0)}, {}};
+  SavedPart part{entry, whole_box(e.type.dims), {}};
   for (int64_t device = 0; device < layout.devices(); ++device) {
     if (mesh::holds_first_copy(layout.mesh, e.spec, device)) part.devices.push_back(device);
   }
@@ -91,7 +91,7 @@ std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t
     for (size_t p = 0; p < parts.size(); ++p) {
       if (taken[p].size() == holders.size()) {
         const Dims& dims = layout.entries[entry].type.dims;
-        parts[p].push_back({entry, {dims, Dims(dims.size(), 0)}, std::move(taken[p])});
+        parts[p].push_back({entry, whole_box(dims), std::move(taken[p])});
         continue;
       }
       for (const int64_t device : taken[p]) parts[p].push_back({entry, shard_box(layout, entry, device), {device}});

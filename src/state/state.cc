@@ -171,7 +171,7 @@ std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, cons
   std::vector<checkpoint::HostTensor> tensors;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const StateEntry& entry = layout.entries[i];
-    const Placed whole{entry.type.dims, Dims(entry.type.dims.size(), 0)};
+    const Placed whole = whole_box(entry.type.dims);
     for (checkpoint::HostTensor& tensor : split_blocks(entry, whole, arrays[i])) tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/bicubic.h"
 #include "base/error.h"
 #include "image/resize/resize.h"
 
@@ -32,14 +33,6 @@ double hamming_weight(double x) {
   if (x >= 1) return 0;
   x *= std::numbers::pi;
   return std::sin(x) / x * (0.54 + 0.46 * std::cos(x));
-}
-
-double bicubic_weight(double x) {
-  constexpr double a = -0.5;
-  x = std::abs(x);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-  return 0;
 }
 
 double lanczos_weight(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
