@@ -16,7 +16,7 @@ HANG_SECONDS = 900
 AT_A_TIME = 16
 SECONDS_OF_A_RUN = 10
 
-# As tests/support/serve_buckets.py calls them. Those that pass are tried again, or noticed by what is read back.
+# As tests/support/scripts/serve_buckets.py calls them. Those that pass are tried again, or noticed by what is read back.
 PASSING = ["internal error", "bad gateway", "slow down", "service unavailable", "gateway timeout", "too many requests", "request timeout",
            "reset", "reset after", "close", "garbage", "truncated", "long length", "short length", "reset in body", "drip", "late", "corrupt"]
 LASTING = ["throttled", "expired", "denied", "unknown key", "wrong secret", "full", "no space", "elsewhere"]
@@ -28,7 +28,7 @@ class Servers:
         python = ROOT / ".deps/buckets/bin/python"
         if not python.exists():
             raise SystemExit(f"{python} is missing: ./dev campaign sets it up")
-        command = [str(python), str(ROOT / "tests/support/serve_buckets.py"), str(files)]
+        command = [str(python), str(ROOT / "tests/support/scripts/serve_buckets.py"), str(files)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0)
         self.environment = json.loads(self.process.stdout.readline())
 

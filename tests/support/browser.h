@@ -11,7 +11,7 @@ namespace tessera::testing {
 
 inline bool has_browser() { return std::system("command -v chromium-headless-shell > /dev/null") == 0; }
 
-// tests/support/browse.py says what a visit is, and what comes of it.
+// tests/support/scripts/browse.py says what a visit is, and what comes of it.
 inline nlohmann::json visit_pages(const nlohmann::json& visits) {
   return ask_script("python3", "browse.py", {nlohmann::json{{"visits", visits}}.dump()});
 }

@@ -25,7 +25,7 @@ class BucketServers {
     int to_it[2], from_it[2];
     EXPECT_EQ(::pipe2(to_it, O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(from_it, O_CLOEXEC), 0);
-    const std::string python = buckets_python_path(), script = source_path("tests/support/serve_buckets.py");
+    const std::string python = buckets_python_path(), script = source_path("tests/support/scripts/serve_buckets.py");
     child_ = ::fork();
     if (child_ == 0) {
       ::dup2(to_it[0], STDIN_FILENO);

@@ -1,5 +1,5 @@
 #pragma once
-// Scripts of tests/support, run with a Python that has the reader they ask.
+// Scripts of tests/support/scripts, run with a Python that has the reader they ask.
 
 #include <sys/wait.h>
 
@@ -18,7 +18,7 @@ namespace tessera::testing {
 // What a script says, as JSON.
 inline nlohmann::json ask_script(const std::string& python, const std::string& script,
                                  const std::vector<std::string>& arguments) {
-  std::string command = shell_quoted(python) + " " + shell_quoted(source_path("tests/support/" + script));
+  std::string command = shell_quoted(python) + " " + shell_quoted(source_path("tests/support/scripts/" + script));
   for (const std::string& argument : arguments) command += " " + shell_quoted(argument);
   FILE* pipe = ::popen(command.c_str(), "r");
   if (!pipe) throw std::runtime_error("cannot run " + command);

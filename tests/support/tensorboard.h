@@ -25,7 +25,7 @@ inline nlohmann::json serve_tensorboard(const std::string& directory) {
   return ask_script(tensorboard_python_path(), "serve_tensorboard.py", {directory});
 }
 
-// What headless Chromium shows of that server's tabs (tests/support/browse_tensorboard.py): `tabs` by name the texts to wait for.
+// What headless Chromium shows of that server's tabs (scripts/browse_tensorboard.py): `tabs` by name the texts to wait for.
 inline nlohmann::json browse_tensorboard(const std::string& directory, const nlohmann::json& tabs) {
   return ask_script(tensorboard_python_path(), "browse_tensorboard.py", {directory, tabs.dump()});
 }

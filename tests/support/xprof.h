@@ -12,7 +12,7 @@
 namespace tessera::testing {
 
 // {"runs": [names], "profiles": {directory: {"planes": …, "names": [tools], "tools": {tool: text}}}} of all profiles under a
-// directory (tests/support/read_profile.py).
+// directory (tests/support/scripts/read_profile.py).
 inline nlohmann::json read_profiles(const std::string& directory) {
   return ask_script(xprof_python_path(), "read_profile.py", {directory});
 }

@@ -19,14 +19,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A script of tests/support that prints a line when it is ready. It ends with this object or with this process.
+// A script of tests/support/scripts that prints a line when it is ready. It ends with this object or with this process.
 class Script {
  public:
   Script(const std::string& name, std::vector<std::string> args) {
     int to_it[2], from_it[2];
     EXPECT_EQ(::pipe2(to_it, O_CLOEXEC), 0);
     EXPECT_EQ(::pipe2(from_it, O_CLOEXEC), 0);
-    const std::string python = testing::trackers_python_path(), script = testing::source_path("tests/support/" + name);
+    const std::string python = testing::trackers_python_path(), script = testing::source_path("tests/support/scripts/" + name);
     args.insert(args.begin(), {python, script});
     std::vector<char*> argv;
     argv.reserve(args.size() + 1);
