@@ -21,7 +21,7 @@ TEST(WarningListener, IsToldOfWarningsAlone) {
   EXPECT_EQ(told, std::vector<std::string>{"the disk is full"});
 }
 
-// As a sink does that cannot keep up with what it is told.
+// As a sink does that cannot keep up.
 TEST(WarningListener, MayWarnItself) {
   int told = 0;
   set_warning_listener([&](const std::string& text) {

@@ -225,8 +225,8 @@ TEST(Manager, BadRulesAreAUsageError) {
   EXPECT_THROW(CheckpointManager(directory.path(), {1, -1}), Error);
 }
 
-// The k-th operation of a save fails, for every k, once or for good: the checkpoint before stays, the failure is told, nothing
-// half-written is left behind, and the next save works.
+// The k-th operation of a save fails, for every k, once or for good: the checkpoint before stays, a warning names the failure,
+// nothing half-written is left behind, and the next save works.
 TEST(Manager, EveryFailingOperationLeavesThePreviousCheckpoint) {
   for (const bool sticky : {false, true}) {
     for (const int number : {ENOSPC, EIO}) {

@@ -24,7 +24,7 @@ const std::vector<NamedTarget>& base_targets();        // JSON, patterns over na
 const std::vector<NamedTarget>& data_targets();        // formats of data sets, images, tokenizers
 const std::vector<NamedTarget>& index_targets();       // what is kept of a data set
 const std::vector<NamedTarget>& pp_targets();          // preprocessing chains
-const std::vector<NamedTarget>& checkpoint_targets();  // files of weights and what stands beside them
+const std::vector<NamedTarget>& checkpoint_targets();  // files of weights and those beside them
 const std::vector<NamedTarget>& config_targets();      // recipes and what is written in them
 const std::vector<NamedTarget>& models_targets();      // directories of timm's and Hugging Face's
 const std::vector<NamedTarget>& monitor_targets();     // event files of TensorBoard

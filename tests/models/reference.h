@@ -155,7 +155,7 @@ inline double distance(const std::vector<float>& a, const std::vector<float>& b)
   return norm(difference);
 }
 
-// Whole gradients by their distance; those of which the file keeps a projection by norm, first entries and projection.
+// Compares whole gradients by their distance. Where the file keeps a projection, compares norm, first entries and projection.
 inline void expect_gradient(const Reference& reference, const std::string& name, const std::vector<float>& grad, bool is_zero) {
   if (is_zero) {
     EXPECT_LT(norm(grad), 1e-5) << name;

@@ -297,7 +297,7 @@ TEST(Alerts, ChanceHasItsBinomialBound) {
   // Three standard errors of 1,000 images are 2.85 points.
   EXPECT_THAT(kinds(alerts_of(scores({0.128, 0.128, 0.128, 0.128}), {{"val", 10}})), ElementsAre("chance"));
   EXPECT_THAT(alerts_of(scores({0.129, 0.129, 0.129, 0.129}), {{"val", 10}}), IsEmpty());
-  // It is told again when it was left behind and comes back.
+  // The alert comes again when its cause was left behind and comes back.
   const std::vector<double> lost = {0.1, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1, 0.1};
   EXPECT_THAT(kinds(alerts_of(scores(lost), {{"val", 10}})), ElementsAre("chance", "chance"));
 }

@@ -216,12 +216,12 @@ TEST(MetricWriter, FailingIsToldUntilTheDiskTakesTheLines) {
   EXPECT_EQ(store::read_text(files, "w/metrics.jsonl"), "{\"step\":1}\n");
 }
 
-// Whatever others do to the file: it is told once, whole lines follow, and nothing is made where the directory is another one.
+// Whatever others do to the file: one warning says it, whole lines follow, and nothing is made where the directory is another one.
 TEST(LineLog, NoticesWhatOthersDoToItsFile) {
   auto& files = store::local_files();
   const struct {
     std::function<void(const std::string& path)> action;
-    const char* after;  // of the lines "one" to "three", of which "three" comes after it
+    const char* after;  // of the lines "one" to "three"; "three" comes after it
   } cases[] = {{[&](const std::string& path) { files.remove_file(path); }, "three\n"},
                {[&](const std::string& path) { files.truncate(path, 6); }, "one\nthree\n"},
                {[&](const std::string& path) {

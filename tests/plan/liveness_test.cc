@@ -277,7 +277,7 @@ TEST(Hlo, InstructionsStandAsTheyAreRun) {
 
 // ---- a compiler's program
 
-// Two products of which one is twice as large, which no compiler can do without: 1 MiB each of a and b, 2 MiB between.
+// Two products, one twice as large, that no compiler can leave out: 1 MiB each of a and b, 2 MiB between.
 TEST(Liveness, OfACompiledProgramIsTheCompilersAccount) {
   train::DeviceOptions device;
   device.plugin = testing::cpu_plugin_path();

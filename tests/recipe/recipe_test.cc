@@ -202,7 +202,7 @@ TEST(Recipe, NumbersOfTheInputAreBounded) {
   EXPECT_FAILURE("`data.prefetch` must be 1 to 1024, and is 1000000000", {"data.prefetch=1000000000"});
   EXPECT_FAILURE("`data.threads` must be 0 to 1024, and is -1", {"data.threads=-1"});
   EXPECT_FAILURE("`data.threads` must be 0 to 1024, and is 1025", {"data.threads=1025"});
-  // What batches would take is told before anything is taken.
+  // The error names the memory of the batches before any is taken.
   EXPECT_FAILURE("4 batches of 1000000000000000000 images would take", {"data.batch=1000000000000000000"});
   EXPECT_FAILURE("4 batches of 100000000000 images would take 77.13 TiB", {"eval.val.batch=100000000000"});
   for (const char* key : {"keep", "keep_best"}) {

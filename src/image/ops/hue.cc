@@ -35,8 +35,8 @@ Hsv to_hsv(const uint8_t* p) {
           clip(static_cast<int>(static_cast<double>(saturation) * 255.0)), most};
 }
 
-// Hue is a function of which channel is the most and which the least, of their distance, and of the third one's distance from
-// the most; saturation one of the distance and the most. So both are looked up.
+// Hue depends on which channel is the most and which the least, on their distance, and on the third one's distance from the
+// most. Saturation depends on the distance and the most. So both are looked up.
 struct HsvTables {
   static constexpr size_t kOrders = 6;
   std::vector<uint8_t> hue = std::vector<uint8_t>(kOrders * 65536);  // [order][most - least][most - third]

@@ -1,4 +1,4 @@
-// Data in buckets, on real servers of S3 and Google Cloud Storage that fail as tests/support/scripts/serve_buckets.py is told.
+// Data in buckets, on real servers of S3 and Google Cloud Storage that fail as tests ask (tests/support/scripts/serve_buckets.py).
 
 #ifdef TESSERA_HAS_BUCKETS
 

@@ -167,7 +167,7 @@ TEST(DataConvert, ConvertsARecipesData) {
   }
 }
 
-// Killed while it writes, started again: what stands there at the end is what an undisturbed conversion writes.
+// Killed while it writes, and started again: the files at the end are those that an undisturbed conversion writes.
 TEST(DataConvert, GoesOnAfterAKill) {
   const TempFolder folder;
   write_images(folder / "train", 150);

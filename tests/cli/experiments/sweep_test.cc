@@ -294,7 +294,7 @@ TEST_F(SweepTest, MistakesAreKnownBeforeAnythingIsTrained) {
                 HasSubstr("`lr` and several values of `optimizer.lr` both say the rate"));
   }
   const Outcome base = sweep({"lr=1e-3,3e-3", "optimizer.lr=cosine(1e-2)", "--dry-run"});
-  EXPECT_EQ(base.exit, 0) << base.err << "one schedule, of which the rate varies";
+  EXPECT_EQ(base.exit, 0) << base.err << "one schedule with several rates";
   EXPECT_THAT(error({"seed=0..1", "--metric", "val/prec@2"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(error({"seed=0..1", "--random"}), HasSubstr("say how many"));
   EXPECT_THAT(error({"seed=0..1", "--eta", "2"}), HasSubstr("--eta is of --halving"));

@@ -116,8 +116,8 @@ TEST_F(Launch, OnlyTheFirstProcessReports) {
   EXPECT_EQ(lines("run"), lines("alone"));
 }
 
-// What each process told the first one of itself, at the end of the run at the latest. Then of a run of which one process is
-// stopped most of the time, as a throttled processor does it.
+// What each process told the first one about itself, at the end of the run at the latest. Then the same for a run where one
+// process is stopped most of the time, like a throttled processor.
 TEST_F(Launch, TheWorkdirSaysHowEachProcessDoes) {
   launch(2, "run");
   const Json hosts = Json::parse(read_file(folder_ / "run/hosts.json"));

@@ -270,7 +270,7 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
   RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
   const Page page(board);
   const std::string cells = "[...document.querySelectorAll('#hosts .strip li')]";
-  // As /api/hosts tells them on CPUs, of which one computes slowly.
+  // As /api/hosts has them on CPUs, one of them computing slowly.
   const std::string text = "process 1 on host waits 2 % of the time for other processes, the others 41 %";
   const Json slow = {{"processes",
                       {{{"process", 0}, {"input_wait", 0.01}, {"peer_wait", 0.41}},

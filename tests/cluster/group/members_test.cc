@@ -40,7 +40,7 @@ Place place(const std::string& run, int64_t process, int64_t count) { return {pr
 
 void nobody_is_lost(const std::string& who, Exit) { ADD_FAILURE() << who; }
 
-// What is told, and when there is something.
+// Collects news, and waits for them.
 class News {
  public:
   Lost taker() {

@@ -274,7 +274,7 @@ TEST(ShardIndex, HugeSetsOpenWithoutReading) {
   EXPECT_THAT(*set->read(101, sample, record), HasSubstr("has 19 samples, but 10,000,000,000 are expected"));
 }
 
-// What stands before the end of `count` extents, and whether they were there.
+// The text before the end of `count` extents, and whether they were there.
 std::optional<std::vector<Extent>> decode_extents(std::string_view bytes, int64_t count, std::string_view rest = {}) {
   auto extents = take_extents(bytes, count);
   return bytes == rest ? extents : std::nullopt;

@@ -1,4 +1,4 @@
-// Options of the ViT: what styles and variants come to, and what every wrong one is told.
+// Options of the ViT: what styles and variants come to, and the message for every wrong one.
 
 #include "models/vit/vit_options.h"
 

@@ -40,7 +40,7 @@ TEST(KeptParts, OfARunThatTrainsTakeAHundredthOfTheTime) {
   EXPECT_EQ(it.get(6, true), "2");
   EXPECT_EQ(it.get(7, true), "2");
   EXPECT_EQ(it.get(7, true, "b"), "3") << "each for itself";
-  EXPECT_EQ(it.get(8, false), "4") << "how it ended is told at once";
+  EXPECT_EQ(it.get(8, false), "4") << "how it ended is shown at once";
 }
 
 TEST(KeptParts, AFailureIsTriedAgain) {

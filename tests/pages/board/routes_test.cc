@@ -311,7 +311,7 @@ TEST_F(RoutesTest, ProcessesAndTheSlowestOfThem) {
   EXPECT_TRUE(alone["slowest"].is_null());
   spill(dir_ / "one/hosts.json", monitor::to_json(two_processes()));
   const auto run = runs_->find("one");
-  EXPECT_TRUE(run->refresh().metrics) << "readers are told";
+  EXPECT_TRUE(run->refresh().metrics) << "readers get the news";
   EXPECT_FALSE(run->refresh().metrics);
   const nlohmann::json hosts = json("/api/hosts?run=one");
   ASSERT_EQ(hosts["processes"].size(), 2u);

@@ -138,7 +138,7 @@ TEST(BestScore, IsOfFiniteValuesAndTheFirstOfEqualOnes) {
 
 TEST(TimeShares, AddUpToTheTimeOfTheRun) {
   SavedRun run;
-  // 100 images at 10 a second, of which a tenth waits, after 5 seconds of compiling; an evaluation of 3 seconds; 40 images at 5.
+  // 100 images at 10 a second, a tenth of the time waiting, after 5 seconds of compiling; an evaluation of 3 seconds; 40 images at 5.
   run.rows = {
       {0, {{"uptime", 1}, {"val/count", 5}, {"examples_seen", 0}}},
       {10,

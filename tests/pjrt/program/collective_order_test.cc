@@ -110,7 +110,7 @@ TEST(CollectiveOrder, LoadedProgramsRunAsCompiledOnes) {
   const auto want = run(*client, compiled);
   const auto in_order = with_collectives_in_order(compiled.serialize());
   ASSERT_TRUE(in_order);
-  EXPECT_EQ(waits_in(*in_order), kChains / 2) << "one at each end of a loop, of which XLA runs one after the other";
+  EXPECT_EQ(waits_in(*in_order), kChains / 2) << "one at each end of a loop; XLA runs the loops one after the other";
   const Executable loaded = client->deserialize(*in_order, on_all_devices());
   for (int i = 0; i < 20; ++i) EXPECT_EQ(run(*client, loaded), want) << "run " << i;
 }

@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What each of three processes, which are threads here, is told when they compare values.
+// The error of each of three processes, which are threads here, when they compare values.
 std::vector<std::string> compare(const std::string& run, const std::vector<std::string>& values, const Explain& explain) {
   const group::LocalEtcd etcd;
   std::vector<std::string> told(values.size());

@@ -31,7 +31,7 @@ std::vector<std::string> profiles_of(const std::string& workdir) {
   return names;
 }
 
-// A loop whose steps take what it is told.
+// A loop whose steps take a given time.
 class Loop {
  public:
   explicit Loop(Profiles& profiles) : profiles_(profiles) {}
