@@ -64,12 +64,12 @@ class CaptionScoring final : public Evaluator {
 };
 
 std::vector<std::string> read_prompts(const config::Section& section, const CaptionScoringOptions& options,
-                                      const EvaluatorData& data) {
-  std::vector<std::string> prompts = options.prompts.empty() ? data.class_names : objectives::read_lines(options.prompts);
+                                      const EvaluatorData& available) {
+  std::vector<std::string> prompts = options.prompts.empty() ? available.class_names : objectives::read_lines(options.prompts);
   if (prompts.size() < 2) {
     section.fail("prompts", fmt::format("gives {} captions to choose from", prompts.size()), "a file of one for each class");
   }
-  const auto classes = static_cast<size_t>(data.inputs.classes);
+  const auto classes = static_cast<size_t>(available.inputs.classes);
   if (classes > 0 && prompts.size() != classes) {
     section.fail("prompts", fmt::format("gives {} captions, and the data has {} classes", prompts.size(), classes),
                  "one line for each class, in the order of the classes");
@@ -80,25 +80,26 @@ std::vector<std::string> read_prompts(const config::Section& section, const Capt
 
 }  // namespace
 
-std::shared_ptr<const Evaluator> make_caption_scoring(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_caption_scoring(config::Section section, const EvaluatorData& available) {
   CaptionScoringOptions options;
   section.bind_part(options);
   if (options.at_once < 1) section.fail("at_once", fmt::format("must be at least 1, and is {}", options.at_once));
-  if (!data.captions) {
+  if (!available.captions) {
     section.fail("type", "is caption_scoring, and training reads no captions", "end data.pp with tokenize(…)");
   }
   objectives::Inputs inputs{true, {}};
   std::vector<int32_t> ids;
   if (!options.candidates.empty()) {
-    inputs.tokens.push_back(objectives::find_several(data.inputs, options.candidates, *data.captions, section, "candidates"));
-    if (inputs.tokens[0].length == data.captions->length) section.fail("candidates", "are one for each image", "texts=N");
-    return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options);
+    inputs.tokens.push_back(
+        objectives::find_several(available.inputs, options.candidates, *available.captions, section, "candidates"));
+    if (inputs.tokens[0].length == available.captions->length) section.fail("candidates", "are one for each image", "texts=N");
+    return std::make_shared<CaptionScoring>(std::move(inputs), *available.captions, std::move(ids), options);
   }
-  for (const std::string& prompt : read_prompts(section, options, data)) {
-    const std::vector<int32_t> row = data.encode(prompt);
+  for (const std::string& prompt : read_prompts(section, options, available)) {
+    const std::vector<int32_t> row = available.encode(prompt);
     ids.insert(ids.end(), row.begin(), row.end());
   }
-  return std::make_shared<CaptionScoring>(std::move(inputs), *data.captions, std::move(ids), options);
+  return std::make_shared<CaptionScoring>(std::move(inputs), *available.captions, std::move(ids), options);
 }
 
 Value score_captions(const models::Captioner& model, const nn::Scope& scope, Value encoded, Value captions, int32_t pad,

@@ -28,7 +28,7 @@ struct CaptionScoringOptions {
 // The factory of evaluators.def: `prec@1`, whether the label's prompt (or candidate) is the likeliest caption of the image, by
 // the sum of its tokens' log-likelihoods, token after token or, which big_vision has not, in parallel. Images are encoded once.
 // big_vision's evaluators/proj/cappa/scoring_classifier.py.
-std::shared_ptr<const Evaluator> make_caption_scoring(config::Section section, const EvaluatorData& data);
+std::shared_ptr<const Evaluator> make_caption_scoring(config::Section section, const EvaluatorData& available);
 
 // Sum over tokens, but for padding, of log p(token | image, tokens before): encoded [B, image tokens, width], captions i32 [B,
 // count, input().tokens] -> f32 [B, count]. `at_once` captions of each image are decoded together.

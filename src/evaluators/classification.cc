@@ -71,8 +71,8 @@ std::string class_table(const metrics::Confusion& confusion, double balanced_acc
 
 class Classification final : public Evaluator {
  public:
-  Classification(const ClassificationOptions& options, const EvaluatorData& data, Tta tta)
-      : tta_(tta), per_class_(options.per_class), predictions_(data.predictions), names_(data.class_names) {
+  Classification(const ClassificationOptions& options, const EvaluatorData& available, Tta tta)
+      : tta_(tta), per_class_(options.per_class), predictions_(available.predictions), names_(available.class_names) {
     inputs_.labels = true;
   }
   void set_metrics(std::vector<Metric> metrics) {
@@ -162,17 +162,17 @@ class Classification final : public Evaluator {
 
 }  // namespace
 
-std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& available) {
   ClassificationOptions options;
   section.bind_part(options);
-  if (options.per_class && data.inputs.classes > kMaxClasses) {
+  if (options.per_class && available.inputs.classes > kMaxClasses) {
     section.fail("per_class",
-                 fmt::format("asks for a matrix of {0} x {0}; {1} classes are the most", data.inputs.classes, kMaxClasses),
+                 fmt::format("asks for a matrix of {0} x {0}; {1} classes are the most", available.inputs.classes, kMaxClasses),
                  "save predictions instead");
   }
-  auto evaluator = std::make_shared<Classification>(options, data, read_tta(section, options.tta));
+  auto evaluator = std::make_shared<Classification>(options, available, read_tta(section, options.tta));
   evaluator->set_metrics(find_metrics(options.metrics, section));
-  if (!options.real.empty()) evaluator->set_real(read_real_labels(options.real, section, data));
+  if (!options.real.empty()) evaluator->set_real(read_real_labels(options.real, section, available));
   return evaluator;
 }
 

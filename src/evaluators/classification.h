@@ -29,6 +29,6 @@ struct ClassificationOptions {
 // The factory of evaluators.def: loss (softmax cross-entropy, natural logarithm), prec@1 and prec@5; with `real`, real@1: the
 // share of images with right classes whose prediction is one of them. With `metrics`, these
 // (metrics/class_tally.h; roc_auc: one_vs_rest_auc of metrics/multi_label.h).
-std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& data);
+std::shared_ptr<const Evaluator> make_classification(config::Section section, const EvaluatorData& available);
 
 }  // namespace tessera::evaluators

@@ -27,12 +27,12 @@ const std::vector<const EvaluatorKind*>& evaluator_kinds() {
 namespace {
 
 void check_labels(const config::Section& section, const std::string& type, const Evaluator& evaluator,
-                  const objectives::DataInputs& data) {
-  if (data.multi_label && evaluator.reads_one_label()) {
+                  const objectives::DataInputs& available) {
+  if (available.multi_label && evaluator.reads_one_label()) {
     section.fail("type", fmt::format("is {}, which takes one label an image, and the data has any number", type),
                  "take multilabel, which is what it is when not given");
   }
-  if (!data.multi_label && evaluator.inputs(0).multi_hot > 0) {
+  if (!available.multi_label && evaluator.inputs(0).multi_hot > 0) {
     section.fail("type", fmt::format("is {}, which takes several labels an image, and the data has one", type),
                  "take classification; or labels=… in the source, where a field holds a list of labels");
   }
@@ -40,7 +40,9 @@ void check_labels(const config::Section& section, const std::string& type, const
 
 }  // namespace
 
-std::string usual_evaluator(const objectives::DataInputs& data) { return data.multi_label ? "multilabel" : "classification"; }
+std::string usual_evaluator(const objectives::DataInputs& available) {
+  return available.multi_label ? "multilabel" : "classification";
+}
 
 Outcome Evaluator::outcome(std::vector<Rows> sets) const { return column_means(*this, std::move(sets[0].features)); }
 
@@ -62,12 +64,12 @@ std::vector<std::string> evaluator_names() {
   return names;
 }
 
-std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& data) {
-  const std::string type = section.text("type", usual_evaluator(data.inputs));
+std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& available) {
+  const std::string type = section.text("type", usual_evaluator(available.inputs));
   for (const EvaluatorKind* kind : evaluator_kinds()) {
     if (kind->name != type) continue;
-    std::shared_ptr<const Evaluator> evaluator = kind->make(section, data);
-    check_labels(section, type, *evaluator, data.inputs);
+    std::shared_ptr<const Evaluator> evaluator = kind->make(section, available);
+    check_labels(section, type, *evaluator, available.inputs);
     return evaluator;
   }
   section.fail("type", fmt::format("is \"{}\", which is no evaluator", type), suggest_name(type, evaluator_names()));

@@ -104,7 +104,7 @@ struct EvaluatorKind {
   const char* name;
   const char* help;
   // Reads the section's further keys. Usage Errors for data without what the evaluator reads.
-  std::shared_ptr<const Evaluator> (*make)(config::Section section, const EvaluatorData& data);
+  std::shared_ptr<const Evaluator> (*make)(config::Section section, const EvaluatorData& available);
   std::vector<config::KeyDoc> (*keys)(const std::string& prefix);  // those further keys
 };
 #define EVALUATOR(object) extern const EvaluatorKind object;
@@ -116,9 +116,9 @@ const std::vector<const EvaluatorKind*>& evaluator_kinds();
 
 // The evaluator that `section` ([eval.NAME]) names as its `type`, with its options. Usage Errors for unknown names and for data
 // without what it reads, or with several labels an image where it reads one.
-std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& data);
+std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const EvaluatorData& available);
 std::vector<std::string> evaluator_names();
 // The default of `type`: classification, or multilabel of data with several labels an image.
-std::string usual_evaluator(const objectives::DataInputs& data);
+std::string usual_evaluator(const objectives::DataInputs& available);
 
 }  // namespace tessera::evaluators

@@ -6,7 +6,8 @@
 
 namespace tessera::evaluators {
 
-FeatureEvaluator::FeatureEvaluator(const config::Section& section, const EvaluatorData& data) : class_names_(data.class_names) {
+FeatureEvaluator::FeatureEvaluator(const config::Section& section, const EvaluatorData& available)
+    : class_names_(available.class_names) {
   if (class_names_.empty()) section.fail("data", "has no labels, which this evaluator needs");
 }
 

@@ -10,7 +10,7 @@ namespace tessera::evaluators {
 class FeatureEvaluator : public Evaluator {
  public:
   // A usage Error at `data` where that has no classes.
-  FeatureEvaluator(const config::Section& section, const EvaluatorData& data);
+  FeatureEvaluator(const config::Section& section, const EvaluatorData& available);
 
   void check(const models::Model& model, const config::Section& section) const override;
   std::vector<std::string> further_sets() const override { return {"train"}; }

@@ -24,8 +24,8 @@ struct FewShotOptions {
 
 class FewShot final : public FeatureEvaluator {
  public:
-  FewShot(FewShotOptions options, const config::Section& section, const EvaluatorData& data)
-      : FeatureEvaluator(section, data), options_(std::move(options)), where_(section.place("train")) {}
+  FewShot(FewShotOptions options, const config::Section& section, const EvaluatorData& available)
+      : FeatureEvaluator(section, available), options_(std::move(options)), where_(section.place("train")) {}
   std::vector<ScoreKind> score_kinds() const override {
     std::vector<ScoreKind> kinds;
     for (const int64_t shots : options_.shots) kinds.push_back({fmt::format("{}shot", shots), true});
@@ -53,7 +53,7 @@ class FewShot final : public FeatureEvaluator {
 };
 
 // `1shot`, `5shot`, … (metrics/few_shot.h).
-std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const EvaluatorData& available) {
   FewShotOptions options;
   section.bind_part(options);
   if (options.shots.empty()) section.fail("shots", "names no number of examples", "for example [1, 5, 10]");
@@ -62,7 +62,7 @@ std::shared_ptr<const Evaluator> make_few_shot(config::Section section, const Ev
   }
   if (!(options.l2 > 0)) section.fail("l2", fmt::format("must be above 0, and is {}", options.l2));
   section.check_range("seeds", options.seeds, 1, 1000);
-  return std::make_shared<FewShot>(std::move(options), section, data);
+  return std::make_shared<FewShot>(std::move(options), section, available);
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 
 namespace tessera::evaluators {
 
-ImageTextEvaluator::ImageTextEvaluator(const config::Section& section, const EvaluatorData& data) {
-  if (!data.captions) {
+ImageTextEvaluator::ImageTextEvaluator(const config::Section& section, const EvaluatorData& available) {
+  if (!available.captions) {
     section.fail("type", "compares images with texts, and training reads no texts", "end data.pp with tokenize(…)");
   }
-  text_ = *data.captions;
+  text_ = *available.captions;
 }
 
 void ImageTextEvaluator::check(const models::Model& model, const config::Section& section) const {

@@ -9,7 +9,7 @@ namespace tessera::evaluators {
 class ImageTextEvaluator : public Evaluator {
  public:
   // A usage Error at `type` where training reads no texts.
-  ImageTextEvaluator(const config::Section& section, const EvaluatorData& data);
+  ImageTextEvaluator(const config::Section& section, const EvaluatorData& available);
   void check(const models::Model& model, const config::Section& section) const override;
 
  protected:

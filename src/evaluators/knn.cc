@@ -19,8 +19,8 @@ struct KnnOptions {
 
 class Knn final : public FeatureEvaluator {
  public:
-  Knn(const metrics::NeighbourOptions& options, const config::Section& section, const EvaluatorData& data)
-      : FeatureEvaluator(section, data), options_(options) {}
+  Knn(const metrics::NeighbourOptions& options, const config::Section& section, const EvaluatorData& available)
+      : FeatureEvaluator(section, available), options_(options) {}
   std::vector<ScoreKind> score_kinds() const override { return {{"prec@1", true}}; }
 
  private:
@@ -32,14 +32,14 @@ class Knn final : public FeatureEvaluator {
 };
 
 // `prec@1` (metrics/neighbours.h).
-std::shared_ptr<const Evaluator> make_knn(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_knn(config::Section section, const EvaluatorData& available) {
   KnnOptions options;
   section.bind_part(options);
   if (options.k < 1) section.fail("k", fmt::format("must be at least 1, and is {}", options.k));
   if (!(options.temperature >= 0)) {
     section.fail("temperature", fmt::format("must not be negative, and is {}", options.temperature));
   }
-  return std::make_shared<Knn>(metrics::NeighbourOptions{options.k, options.temperature}, section, data);
+  return std::make_shared<Knn>(metrics::NeighbourOptions{options.k, options.temperature}, section, available);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct LinearProbeOptions {
 
 class LinearProbe final : public FeatureEvaluator {
  public:
-  LinearProbe(const metrics::LinearProbeOptions& options, const config::Section& section, const EvaluatorData& data)
-      : FeatureEvaluator(section, data), options_(options), key_(section.path("max_iterations")) {}
+  LinearProbe(const metrics::LinearProbeOptions& options, const config::Section& section, const EvaluatorData& available)
+      : FeatureEvaluator(section, available), options_(options), key_(section.path("max_iterations")) {}
   std::vector<ScoreKind> score_kinds() const override { return {{"prec@1", true}}; }
 
  private:
@@ -41,7 +41,7 @@ class LinearProbe final : public FeatureEvaluator {
 };
 
 // `prec@1` (metrics/linear_probe.h). Warns where the fit did not converge.
-std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, const EvaluatorData& available) {
   LinearProbeOptions options;
   section.bind_part(options);
   if (!(options.c > 0)) section.fail("c", fmt::format("must be above 0, and is {}", options.c));
@@ -49,7 +49,7 @@ std::shared_ptr<const Evaluator> make_linear_probe(config::Section section, cons
     section.fail("max_iterations", fmt::format("must be at least 1, and is {}", options.max_iterations));
   }
   const metrics::LinearProbeOptions fit{options.c, options.standardise, static_cast<int>(options.max_iterations)};
-  return std::make_shared<LinearProbe>(fit, section, data);
+  return std::make_shared<LinearProbe>(fit, section, available);
 }
 
 }  // namespace

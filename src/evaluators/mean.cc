@@ -53,8 +53,8 @@ class Mean final : public Evaluator {
 };
 
 // `loss` and the measurements of the objective that training minimises, on other data.
-std::shared_ptr<const Evaluator> make_mean(config::Section section, const EvaluatorData& data) {
-  const std::shared_ptr<const objectives::Objective> objective = data.objective();
+std::shared_ptr<const Evaluator> make_mean(config::Section section, const EvaluatorData& available) {
+  const std::shared_ptr<const objectives::Objective> objective = available.objective();
   if (!objective->per_example()) {
     section.fail("type", "is mean, and the objective's loss of an example depends on the others of its batch",
                  "take another type of evaluator, such as retrieval");
@@ -68,7 +68,7 @@ std::shared_ptr<const Evaluator> make_mean(config::Section section, const Evalua
                  "take another type of evaluator, such as classification");
   }
   for (const objectives::TokenInput& wanted : objective->inputs().tokens) {
-    const objectives::TokenInput& found = objectives::find_tokens(data.inputs, wanted.name, section, "data");
+    const objectives::TokenInput& found = objectives::find_tokens(available.inputs, wanted.name, section, "data");
     if (found.length == wanted.length && found.vocabulary == wanted.vocabulary && found.pad == wanted.pad) continue;
     section.fail(
         "data",

@@ -46,10 +46,10 @@ std::string class_table(const metrics::MultiLabelScores& scores, double threshol
 
 class Multilabel final : public Evaluator {
  public:
-  Multilabel(const MultilabelOptions& options, const EvaluatorData& data, Tta tta)
-      : options_(options), names_(data.class_names), tta_(tta) {
+  Multilabel(const MultilabelOptions& options, const EvaluatorData& available, Tta tta)
+      : options_(options), names_(available.class_names), tta_(tta) {
     inputs_.labels = true;
-    inputs_.multi_hot = data.inputs.classes;
+    inputs_.multi_hot = available.inputs.classes;
   }
 
   void check(const models::Model& model, const config::Section& section) const override {
@@ -102,13 +102,13 @@ class Multilabel final : public Evaluator {
 };
 
 // `loss`, the mean over images and classes of the binary cross-entropy, natural logarithm; and metrics/multi_label.h.
-std::shared_ptr<const Evaluator> make_multilabel(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_multilabel(config::Section section, const EvaluatorData& available) {
   MultilabelOptions options;
   section.bind_part(options);
   if (!(options.threshold > 0 && options.threshold < 1)) {
     section.fail("threshold", fmt::format("must lie between 0 and 1, and is {}", options.threshold));
   }
-  return std::make_shared<Multilabel>(options, data, read_tta(section, options.tta));
+  return std::make_shared<Multilabel>(options, available, read_tta(section, options.tta));
 }
 
 }  // namespace

@@ -39,10 +39,10 @@ class Perplexity final : public Evaluator {
 
 // `perplexity`: the negative log-likelihood of a caption, token after token, natural logarithm, not exponentiated, as
 // big_vision's evaluators/proj/cappa/perplexity.py.
-std::shared_ptr<const Evaluator> make_perplexity(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_perplexity(config::Section section, const EvaluatorData& available) {
   PerplexityOptions options;
   section.bind_part(options);
-  return std::make_shared<Perplexity>(objectives::caption_inputs(options.captions, data.inputs, section),
+  return std::make_shared<Perplexity>(objectives::caption_inputs(options.captions, available.inputs, section),
                                       options.normalize_by_seqlen);
 }
 

@@ -26,8 +26,8 @@ std::optional<size_t> imagenet_place(const std::string& id) {
 
 class RealLabels {
  public:
-  RealLabels(const std::string& path, const config::Section& section, const EvaluatorData& data)
-      : path_(path), section_(section), data_(data) {
+  RealLabels(const std::string& path, const config::Section& section, const EvaluatorData& available)
+      : path_(path), section_(section), data_(available) {
     JsonResult read = read_json(store::read_small_file(store::files_at(path), path));
     if (!read.problem.empty()) section.fail("real", fmt::format("is `{}`, which is no JSON: {}", path, read.problem));
     file_ = std::move(read.value);
@@ -88,8 +88,8 @@ class RealLabels {
 }  // namespace
 
 std::vector<std::vector<int32_t>> read_real_labels(const std::string& path, const config::Section& section,
-                                                   const EvaluatorData& data) {
-  return RealLabels(path, section, data).read();
+                                                   const EvaluatorData& available) {
+  return RealLabels(path, section, available).read();
 }
 
 }  // namespace tessera::evaluators

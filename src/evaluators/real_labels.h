@@ -16,6 +16,6 @@ namespace tessera::evaluators {
 // Usage Errors at `real` of the section for a file that is neither, for classes that are none of the data's and for a file that
 // names no sample.
 std::vector<std::vector<int32_t>> read_real_labels(const std::string& path, const config::Section& section,
-                                                   const EvaluatorData& data);
+                                                   const EvaluatorData& available);
 
 }  // namespace tessera::evaluators

@@ -28,9 +28,9 @@ struct RetrievalOptions {
 
 class Retrieval final : public ImageTextEvaluator {
  public:
-  Retrieval(const RetrievalOptions& options, const config::Section& section, const EvaluatorData& data)
-      : ImageTextEvaluator(section, data),
-        inputs_{false, {objectives::find_several(data.inputs, options.texts, text(), section, "texts")}} {}
+  Retrieval(const RetrievalOptions& options, const config::Section& section, const EvaluatorData& available)
+      : ImageTextEvaluator(section, available),
+        inputs_{false, {objectives::find_several(available.inputs, options.texts, text(), section, "texts")}} {}
 
   std::vector<ScoreKind> score_kinds() const override {
     std::vector<ScoreKind> kinds;
@@ -84,10 +84,10 @@ class Retrieval final : public ImageTextEvaluator {
 // For models that embed images and texts, over all images and texts of the data, k = 1, 5, 10 (metrics/retrieval.h):
 // img2txt_R@k is the fraction of images that find one of their own texts among the nearest k, txt2img_R@k the fraction of texts
 // that find their image. Texts without a token are left out.
-std::shared_ptr<const Evaluator> make_retrieval(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_retrieval(config::Section section, const EvaluatorData& available) {
   RetrievalOptions options;
   section.bind_part(options);
-  return std::make_shared<Retrieval>(options, section, data);
+  return std::make_shared<Retrieval>(options, section, available);
 }
 
 }  // namespace

@@ -31,12 +31,14 @@ std::vector<std::string> read_prompts(const ZeroShotOptions& options, const conf
   return prompts;
 }
 
-std::vector<std::string> read_names(const ZeroShotOptions& options, const config::Section& section, const EvaluatorData& data) {
-  std::vector<std::string> names = options.class_names.empty() ? data.class_names : objectives::read_lines(options.class_names);
-  if (data.class_names.empty()) section.fail("data", "has no labels, which zero_shot needs");
-  if (names.size() != data.class_names.size()) {
+std::vector<std::string> read_names(const ZeroShotOptions& options, const config::Section& section,
+                                    const EvaluatorData& available) {
+  std::vector<std::string> names =
+      options.class_names.empty() ? available.class_names : objectives::read_lines(options.class_names);
+  if (available.class_names.empty()) section.fail("data", "has no labels, which zero_shot needs");
+  if (names.size() != available.class_names.size()) {
     section.fail("class_names",
-                 fmt::format("gives {} names, and the data has {} classes", names.size(), data.class_names.size()),
+                 fmt::format("gives {} names, and the data has {} classes", names.size(), available.class_names.size()),
                  "one line for each class, in the order of the classes");
   }
   for (std::string& name : names) {
@@ -47,12 +49,12 @@ std::vector<std::string> read_names(const ZeroShotOptions& options, const config
 
 // Of every class its prompts, class after class.
 std::vector<int32_t> encoded_prompts(const ZeroShotOptions& options, const config::Section& section,
-                                     const EvaluatorData& data) {
+                                     const EvaluatorData& available) {
   const std::vector<std::string> prompts = read_prompts(options, section);
   std::vector<int32_t> ids;
-  for (const std::string& name : read_names(options, section, data)) {
+  for (const std::string& name : read_names(options, section, available)) {
     for (const std::string& prompt : prompts) {
-      const std::vector<int32_t> row = data.encode(with_name(prompt, name));
+      const std::vector<int32_t> row = available.encode(with_name(prompt, name));
       ids.insert(ids.end(), row.begin(), row.end());
     }
   }
@@ -61,11 +63,11 @@ std::vector<int32_t> encoded_prompts(const ZeroShotOptions& options, const confi
 
 class ZeroShot final : public ImageTextEvaluator {
  public:
-  ZeroShot(const ZeroShotOptions& options, const config::Section& section, const EvaluatorData& data)
-      : ImageTextEvaluator(section, data),
+  ZeroShot(const ZeroShotOptions& options, const config::Section& section, const EvaluatorData& available)
+      : ImageTextEvaluator(section, available),
         prompt_inputs_{false, {text()}, false},
-        classes_(data.inputs.classes),
-        prompts_(encoded_prompts(options, section, data)) {}
+        classes_(available.inputs.classes),
+        prompts_(encoded_prompts(options, section, available)) {}
 
   std::vector<ScoreKind> score_kinds() const override { return {{"prec@1", true}}; }
   std::span<const int32_t> texts() const override { return prompts_; }
@@ -99,10 +101,10 @@ class ZeroShot final : public ImageTextEvaluator {
 
 }  // namespace
 
-std::shared_ptr<const Evaluator> make_zero_shot(config::Section section, const EvaluatorData& data) {
+std::shared_ptr<const Evaluator> make_zero_shot(config::Section section, const EvaluatorData& available) {
   ZeroShotOptions options;
   section.bind_part(options);
-  return std::make_shared<ZeroShot>(options, section, data);
+  return std::make_shared<ZeroShot>(options, section, available);
 }
 
 std::string canonical_text(std::string_view text) {

@@ -17,7 +17,7 @@ struct ZeroShotOptions {
 
 // The factory of evaluators.def, for models that embed images and texts: prec@1, whether of all classes an image's own is the
 // nearest; a class lies at the mean of its prompts. big_vision's evaluators/proj/image_text/discriminative_classifier.py.
-std::shared_ptr<const Evaluator> make_zero_shot(config::Section section, const EvaluatorData& data);
+std::shared_ptr<const Evaluator> make_zero_shot(config::Section section, const EvaluatorData& available);
 
 // big_vision's canonicalize_text: _ to a blank, ASCII punctuation dropped except in "{}", lower case, single blanks.
 std::string canonical_text(std::string_view text);

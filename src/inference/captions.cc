@@ -170,10 +170,10 @@ std::shared_ptr<const data::TextEncoder> caption_encoder(const state::LoadedMode
   config::Section recipe = config::parse_recipe(model.recipe, model.path);
   TrainingChain chain;
   objectives::CaptionOptions captions;
-  config::Section data = recipe.section("data");
-  data.bind_part(chain);
+  config::Section data_section = recipe.section("data");
+  data_section.bind_part(chain);
   recipe.section("objective").bind_part(captions);
-  const data::Pp pp(chain.pp, data::PpUse::kTrain, data.place("pp"));
+  const data::Pp pp(chain.pp, data::PpUse::kTrain, data_section.place("pp"));
   for (const data::TokenField& field : pp.token_fields()) {
     if (captions.tokens.empty() || field.name == captions.tokens) return field.encoder;
   }

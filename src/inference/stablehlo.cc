@@ -110,8 +110,8 @@ std::string signature(const state::LoadedModel& model, const std::vector<Exporte
     // Its tokenize(…) says how texts become tokens.
     TrainingChain chain;
     config::Section recipe = config::parse_recipe(model.recipe, model.path);
-    config::Section data = recipe.section("data");
-    data.bind_part(chain);
+    config::Section data_section = recipe.section("data");
+    data_section.bind_part(chain);
     json["training_preprocessing"] = chain.pp;
   }
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

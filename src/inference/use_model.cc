@@ -220,8 +220,8 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
 
 std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedModel& model, const train::DeviceOptions& device,
                                  const std::string& predictions, std::shared_ptr<pjrt::Client> client) {
-  TrainingData data;
-  recipe.section("data").bind_part(data);
+  TrainingData training;
+  recipe.section("data").bind_part(training);
   if (!client) client = train::open_client(device);
   // The recipe's own word counts, its default does not: that of training was the run's.
   const DType compute = recipe.has("dtype") ? state::parse_compute(recipe.text("dtype"), recipe.place("dtype")) : model.compute;
@@ -231,11 +231,11 @@ std::vector<NamedScore> evaluate(config::Section recipe, const state::LoadedMode
                               .classes = model.class_names,
                               .multi_label = model.multi_label ? std::optional(true) : std::nullopt,
                               .classes_by_number = true,
-                              .batch = std::max<int64_t>(1, data.batch),
+                              .batch = std::max<int64_t>(1, training.batch),
                               .mesh = layout.mesh,
                               .held_out = recipe::held_out(recipe.section("data")),
                               .predictions = !predictions.empty()};
-  read_objective(recipe, data.pp, model, setting);
+  read_objective(recipe, training.pp, model, setting);
   config::Section evals = recipe.section("eval");
   std::vector<recipe::EvalPlan> plans;
   for (const std::string& name : evals.keys()) {

@@ -21,8 +21,8 @@ struct BinaryConfig {
 
 class Binary final : public ClassifierObjective {
  public:
-  Binary(BinaryConfig config, const DataInputs& data)
-      : ClassifierObjective(data.classes, data.multi_hot()), config_(std::move(config)) {}
+  Binary(BinaryConfig config, const DataInputs& available)
+      : ClassifierObjective(available.classes, available.multi_hot()), config_(std::move(config)) {}
 
   Value loss(const Values& outputs, const Batch& batch) const override {
     Value targets = class_targets(batch, classes(), config_.smoothing);
@@ -47,25 +47,26 @@ double check_target(const config::Section& section, const char* key, double valu
 
 }  // namespace
 
-std::shared_ptr<const Objective> make_sigmoid(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_sigmoid(config::Section section, const DataInputs& available) {
   SigmoidOptions options;
   section.bind(options);
   BinaryConfig config;
   config.smoothing = {check_target(section, "on", options.on), check_target(section, "off", options.off)};
-  return std::make_shared<Binary>(std::move(config), data);
+  return std::make_shared<Binary>(std::move(config), available);
 }
 
-std::shared_ptr<const Objective> make_bce(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_bce(config::Section section, const DataInputs& available) {
   BceOptions options;
-  if (data.multi_label) options.label_smoothing = 0;  // timm's loss takes dense targets as they are
+  if (available.multi_label) options.label_smoothing = 0;  // timm's loss takes dense targets as they are
   section.bind(options);
   BinaryConfig config;
-  config.smoothing = read_smoothing(section, options.label_smoothing, "timm", data.classes);
+  config.smoothing = read_smoothing(section, options.label_smoothing, "timm", available.classes);
   if (options.target_threshold) config.target_threshold = check_target(section, "target_threshold", *options.target_threshold);
   config.sum_classes = options.sum_classes;
-  if (options.pos_weight != config::NumbersOrText(1.0)) config.pos_weight = read_pos_weight(section, options.pos_weight, data);
-  if (options.class_weights) config.class_weights = read_class_weights(section, *options.class_weights, data);
-  return std::make_shared<Binary>(std::move(config), data);
+  if (options.pos_weight != config::NumbersOrText(1.0))
+    config.pos_weight = read_pos_weight(section, options.pos_weight, available);
+  if (options.class_weights) config.class_weights = read_class_weights(section, *options.class_weights, available);
+  return std::make_shared<Binary>(std::move(config), available);
 }
 
 Value binary_cross_entropy(Value logits, Value targets, Value pos_weight) {

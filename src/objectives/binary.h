@@ -37,8 +37,8 @@ struct BceOptions {
 // Factories of objectives.def. big_vision's utils.sigmoid_xent, summed over classes, of targets as its onehot(on=, off=) makes
 // them; and timm's BinaryCrossEntropy, with its weight= as class_weights. Where rows are mixed, targets are. Labels may be
 // multi-hot: the targets are then timm's dense ones.
-std::shared_ptr<const Objective> make_sigmoid(config::Section section, const DataInputs& data);
-std::shared_ptr<const Objective> make_bce(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_sigmoid(config::Section section, const DataInputs& available);
+std::shared_ptr<const Objective> make_bce(config::Section section, const DataInputs& available);
 
 // -(pos_weight t log sigmoid(x) + (1 - t) log(1 - sigmoid(x))) for each element: logits of any float dtype, targets f32 -> f32.
 // pos_weight: null, or f32 [classes].

@@ -42,20 +42,20 @@ class Captioning final : public Objective {
 
 }  // namespace
 
-std::shared_ptr<const Objective> make_captioning(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_captioning(config::Section section, const DataInputs& available) {
   CaptioningOptions options;
   section.bind(options);
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     section.fail("label_smoothing", fmt::format("must lie in [0, 1), and is {}", options.label_smoothing));
   }
-  return std::make_shared<Captioning>(caption_inputs(options.captions, data, section), options.label_smoothing);
+  return std::make_shared<Captioning>(caption_inputs(options.captions, available, section), options.label_smoothing);
 }
 
-Inputs caption_inputs(const CaptionOptions& options, const DataInputs& data, const config::Section& section) {
+Inputs caption_inputs(const CaptionOptions& options, const DataInputs& available, const config::Section& section) {
   Inputs inputs;
-  inputs.tokens.push_back(find_tokens(data, options.tokens, section, "tokens"));
+  inputs.tokens.push_back(find_tokens(available, options.tokens, section, "tokens"));
   if (options.label_masks.empty()) return inputs;
-  inputs.tokens.push_back(find_tokens(data, options.label_masks, section, "label_masks"));
+  inputs.tokens.push_back(find_tokens(available, options.label_masks, section, "label_masks"));
   if (inputs.tokens[1].length != inputs.tokens[0].length) {
     section.fail("label_masks",
                  fmt::format("are {} long, and the captions {}", inputs.tokens[1].length, inputs.tokens[0].length),
@@ -77,9 +77,9 @@ void check_captioner(const models::Model& model, const Inputs& inputs, const con
                "leave both out: the data says them");
 }
 
-TokenInput find_several(const DataInputs& data, const std::string& name, const TokenInput& captions,
+TokenInput find_several(const DataInputs& available, const std::string& name, const TokenInput& captions,
                         const config::Section& section, const char* key) {
-  const TokenInput& found = find_tokens(data, name, section, key);
+  const TokenInput& found = find_tokens(available, name, section, key);
   if (found.length % captions.length == 0 && found.vocabulary == captions.vocabulary && found.pad == captions.pad) return found;
   section.fail(key,
                fmt::format("are {} tokens of {} filled up with {}, and training's captions {} of {} filled up with {}",

@@ -30,15 +30,15 @@ struct CaptioningOptions {
 
 // The factory of objectives.def. A caption's loss is the mean over its tokens; the loss of a batch the mean over captions. In
 // training the model says which captions are predicted all at once (models/image_text/captioner.h).
-std::shared_ptr<const Objective> make_captioning(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_captioning(config::Section section, const DataInputs& available);
 
 // The captions' inputs as the options name them: ids, then the label masks where there are some.
-Inputs caption_inputs(const CaptionOptions& options, const DataInputs& data, const config::Section& section);
+Inputs caption_inputs(const CaptionOptions& options, const DataInputs& available, const config::Section& section);
 // Throws a usage Error at a key of `section` unless the model writes captions such as these.
 void check_captioner(const models::Model& model, const Inputs& inputs, const config::Section& section);
 // Tokens that hold captions such as `captions`, one or several of each image after another: what tokenize(…, texts=N) makes. A
 // usage Error at `key` where `name` are none.
-TokenInput find_several(const DataInputs& data, const std::string& name, const TokenInput& captions,
+TokenInput find_several(const DataInputs& available, const std::string& name, const TokenInput& captions,
                         const config::Section& section, const char* key);
 // Those of a file's lines that are not empty.
 std::vector<std::string> read_lines(const std::string& path);

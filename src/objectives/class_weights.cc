@@ -25,8 +25,8 @@ class ClassNumbers {
   // Of `count` labels of a class, `all` labels and `images`: its number where they are balanced.
   using Balance = double (*)(double count, double all, double images, double classes);
 
-  ClassNumbers(const config::Section& section, const char* key, const DataInputs& data)
-      : section_(section), key_(key), data_(data) {}
+  ClassNumbers(const config::Section& section, const char* key, const DataInputs& available)
+      : section_(section), key_(key), data_(available) {}
 
   std::vector<float> of_text(const std::string& text, Balance balance) const {
     return text == "balanced" ? balanced(balance) : of_file(text);
@@ -117,16 +117,17 @@ std::vector<float> read(const ClassNumbers& numbers, const config::NumbersOrText
 }  // namespace
 
 std::vector<float> read_class_weights(const config::Section& section, const config::NumbersOrText& value,
-                                      const DataInputs& data) {
+                                      const DataInputs& available) {
   if (std::holds_alternative<double>(value)) section.fail("class_weights", "is one number", "one for each class: [1, 2.5, …]");
-  const ClassNumbers numbers(section, "class_weights", data);
+  const ClassNumbers numbers(section, "class_weights", available);
   return read(numbers, value, false, [](double count, double all, double, double classes) { return all / (classes * count); });
 }
 
-std::vector<float> read_pos_weight(const config::Section& section, const config::NumbersOrText& value, const DataInputs& data) {
-  const ClassNumbers numbers(section, "pos_weight", data);
+std::vector<float> read_pos_weight(const config::Section& section, const config::NumbersOrText& value,
+                                   const DataInputs& available) {
+  const ClassNumbers numbers(section, "pos_weight", available);
   if (const auto* one = std::get_if<double>(&value)) {
-    return std::vector<float>(static_cast<size_t>(data.classes), static_cast<float>(numbers.check(*one, true)));
+    return std::vector<float>(static_cast<size_t>(available.classes), static_cast<float>(numbers.check(*one, true)));
   }
   return read(numbers, value, true, [](double count, double, double images, double) { return (images - count) / count; });
 }

@@ -18,11 +18,12 @@ inline constexpr const char* kClassWeightsHelp =
 // compute_class_weight. Usage Errors for a list of another length, a number below 0 or a class without a number; data Errors
 // for a class without examples, and where nobody can tell how many there are.
 std::vector<float> read_class_weights(const config::Section& section, const config::NumbersOrText& value,
-                                      const DataInputs& data);
+                                      const DataInputs& available);
 
 // pos_weight: the same, but that one number is of every class, numbers must be above 0, and balanced is (n - count) / count, n
 // the number of images, as the documentation of torch's BCEWithLogitsLoss has it.
-std::vector<float> read_pos_weight(const config::Section& section, const config::NumbersOrText& value, const DataInputs& data);
+std::vector<float> read_pos_weight(const config::Section& section, const config::NumbersOrText& value,
+                                   const DataInputs& available);
 
 // As a constant of the graph, f32 [1, classes].
 ir::Value row_of(const std::vector<float>& numbers);

@@ -64,14 +64,14 @@ Value identity(Value square) {
 
 }  // namespace
 
-std::shared_ptr<const Objective> make_contrastive(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_contrastive(config::Section section, const DataInputs& available) {
   ContrastiveOptions options;
   section.bind(options);
   const std::vector<std::string> losses = {"siglip", "softmax"};
   if (options.loss != losses[0] && options.loss != losses[1]) {
     section.fail("loss", fmt::format("is \"{}\"", options.loss), suggest_name(options.loss, losses));
   }
-  return std::make_shared<Contrastive>(find_tokens(data, options.tokens, section, "tokens"), options.loss == losses[0]);
+  return std::make_shared<Contrastive>(find_tokens(available, options.tokens, section, "tokens"), options.loss == losses[0]);
 }
 
 void check_image_text(const models::Model& model, const config::Section& section) {

@@ -20,7 +20,7 @@ struct ContrastiveOptions {
 
 // The factory of objectives.def. Every image is compared with every text of the batch, whatever mesh it is spread over. Metric:
 // prec@1, whether an image's own text is the nearest of all.
-std::shared_ptr<const Objective> make_contrastive(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_contrastive(config::Section section, const DataInputs& available);
 
 // Throws a usage Error at a key of `section` unless the model embeds images and texts.
 void check_image_text(const models::Model& model, const config::Section& section);

@@ -49,7 +49,7 @@ class Distillation final : public ClassifierObjective {
 
 }  // namespace
 
-std::shared_ptr<const Objective> make_distillation(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_distillation(config::Section section, const DataInputs& available) {
   DistillationOptions options;
   section.bind(options);
   if (options.teacher.empty()) section.fail_missing("teacher", "for example teacher = \"runs/vit_l16\"");
@@ -61,8 +61,8 @@ std::shared_ptr<const Objective> make_distillation(config::Section section, cons
   if (!(options.alpha >= 0 && options.alpha <= 1)) {
     section.fail("alpha", fmt::format("must lie in [0, 1], and is {}", options.alpha));
   }
-  const Smoothing smoothing = read_smoothing(section, options.label_smoothing, options.style, data.classes);
-  return std::make_shared<Distillation>(options, smoothing, data.classes);
+  const Smoothing smoothing = read_smoothing(section, options.label_smoothing, options.style, available.classes);
+  return std::make_shared<Distillation>(options, smoothing, available.classes);
 }
 
 Value soft_distillation(Value logits, Value teacher, double temperature) {

@@ -27,7 +27,7 @@ struct DistillationOptions {
 // task_loss_weight = 1 - alpha, where a model has one head, which learns from both. Of a model with a distillation token
 // (vit's `distilled`) the class head learns from the labels and that token's from the teacher: timm's TokenDistillationTask.
 // Metrics: prec@1 of the own label (the class head's), and distillation, that part of the loss.
-std::shared_ptr<const Objective> make_distillation(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_distillation(config::Section section, const DataInputs& available);
 
 // t^2 KL(softmax(teacher / t) || softmax(logits / t)) for each example: timm's kl_div with batchmean, big_vision's
 // evaluators/proj/distill/distance.py, kl. Both f32 [B, classes] -> f32 [B].

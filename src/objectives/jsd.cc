@@ -15,8 +15,8 @@ namespace {
 
 class Jsd final : public ClassifierObjective {
  public:
-  Jsd(double alpha, const Smoothing& smoothing, const DataInputs& data)
-      : ClassifierObjective(data.classes), alpha_(alpha), smoothing_(smoothing), views_(data.views) {}
+  Jsd(double alpha, const Smoothing& smoothing, const DataInputs& available)
+      : ClassifierObjective(available.classes), alpha_(alpha), smoothing_(smoothing), views_(available.views) {}
 
   int64_t views() const override { return views_; }
 
@@ -35,16 +35,16 @@ class Jsd final : public ClassifierObjective {
 
 }  // namespace
 
-std::shared_ptr<const Objective> make_jsd(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_jsd(config::Section section, const DataInputs& available) {
   JsdOptions options;
   section.bind(options);
-  if (data.views < 2) {
+  if (available.views < 2) {
     section.fail("name", "is jsd, which compares views of an image, and data.pp makes one",
                  "split it before what augments: \"… | flip_lr | split(3) | auto_augment(augmix-m3-w3) | normalise\"");
   }
   if (!(options.alpha >= 0)) section.fail("alpha", fmt::format("must be at least 0, and is {}", options.alpha));
-  const Smoothing smoothing = read_smoothing(section, options.label_smoothing, "timm", data.classes);
-  return std::make_shared<Jsd>(options.alpha, smoothing, data);
+  const Smoothing smoothing = read_smoothing(section, options.label_smoothing, "timm", available.classes);
+  return std::make_shared<Jsd>(options.alpha, smoothing, available);
 }
 
 Value jsd_cross_entropy(Value logits, Value labels, int64_t views, double alpha, const Smoothing& smoothing) {

@@ -17,7 +17,7 @@ struct JsdOptions {
 
 // The factory of objectives.def; data.pp makes the views (split). Metric: prec@1 over all views. Batch norm takes
 // its statistics of all views together, unless model.norm_splits gives each its own.
-std::shared_ptr<const Objective> make_jsd(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_jsd(config::Section section, const DataInputs& available);
 
 // Smoothed cross-entropy of view 0 + alpha / views sum_v KL(p_v || mean of all p): timm's JsdCrossEntropy. logits [views * B,
 // classes] of any float dtype, labels i32 [B] -> f32 [B].

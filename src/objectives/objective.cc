@@ -41,13 +41,13 @@ std::vector<std::string> objective_names() {
   return names;
 }
 
-std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& available) {
   const std::string name = section.name("softmax");
   for (const ObjectiveKind* kind : objective_kinds()) {
     if (kind->name != name) continue;
-    std::shared_ptr<const Objective> objective = kind->make(section, data);
+    std::shared_ptr<const Objective> objective = kind->make(section, available);
     const Inputs& inputs = objective->inputs();
-    if (data.multi_label && inputs.labels && inputs.multi_hot == 0) {
+    if (available.multi_label && inputs.labels && inputs.multi_hot == 0) {
       section.fail("name", fmt::format("is {}, which takes one label an image, and the data has any number", name),
                    "objective = \"bce\"; or label=… in the source, where an image has one");
     }
@@ -56,11 +56,11 @@ std::shared_ptr<const Objective> make_objective(config::Section section, const D
   section.fail("name", fmt::format("is \"{}\", which is no objective", name), suggest_name(name, objective_names()));
 }
 
-const TokenInput& find_tokens(const DataInputs& data, const std::string& name, const config::Section& section,
+const TokenInput& find_tokens(const DataInputs& available, const std::string& name, const config::Section& section,
                               const char* key) {
   std::vector<std::string> names;
-  for (const TokenInput& input : data.tokens) {
-    if (input.name == name || (name.empty() && data.tokens.size() == 1)) return input;
+  for (const TokenInput& input : available.tokens) {
+    if (input.name == name || (name.empty() && available.tokens.size() == 1)) return input;
     names.push_back(input.name);
   }
   if (names.empty()) section.fail(key, "names tokens, and the data has none", "end data.pp with tokenize(…)");

@@ -61,7 +61,7 @@ struct ObjectiveKind {
   const char* name;
   const char* help;
   // Reads the `objective` section. Usage Errors for data without what the objective reads.
-  std::shared_ptr<const Objective> (*make)(config::Section section, const DataInputs& data);
+  std::shared_ptr<const Objective> (*make)(config::Section section, const DataInputs& available);
   std::vector<config::KeyDoc> (*keys)(const std::string& prefix);  // its options
 };
 #define OBJECTIVE(object) extern const ObjectiveKind object;
@@ -72,10 +72,11 @@ struct ObjectiveKind {
 const std::vector<const ObjectiveKind*>& objective_kinds();
 
 // Reads the recipe's `objective` section. Usage Errors for unknown names and for data without what the objective reads.
-std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_objective(config::Section section, const DataInputs& available);
 std::vector<std::string> objective_names();
 
 // The token field `name` of the data, or its only one where `name` is empty. A usage Error at `key` when there is none.
-const TokenInput& find_tokens(const DataInputs& data, const std::string& name, const config::Section& section, const char* key);
+const TokenInput& find_tokens(const DataInputs& available, const std::string& name, const config::Section& section,
+                              const char* key);
 
 }  // namespace tessera::objectives

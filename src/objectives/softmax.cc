@@ -31,13 +31,13 @@ class Softmax final : public ClassifierObjective {
 
 }  // namespace
 
-std::shared_ptr<const Objective> make_softmax(config::Section section, const DataInputs& data) {
+std::shared_ptr<const Objective> make_softmax(config::Section section, const DataInputs& available) {
   SoftmaxOptions options;
   section.bind(options);
-  const Smoothing smoothing = read_smoothing(section, options.label_smoothing, options.style, data.classes);
+  const Smoothing smoothing = read_smoothing(section, options.label_smoothing, options.style, available.classes);
   std::vector<float> weights;
-  if (options.class_weights) weights = read_class_weights(section, *options.class_weights, data);
-  return std::make_shared<Softmax>(smoothing, std::move(weights), data.classes);
+  if (options.class_weights) weights = read_class_weights(section, *options.class_weights, available);
+  return std::make_shared<Softmax>(smoothing, std::move(weights), available.classes);
 }
 
 Value softmax_cross_entropy(Value logits, Value labels, const Smoothing& smoothing, Value weights) {

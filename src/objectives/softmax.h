@@ -21,7 +21,7 @@ struct SoftmaxOptions {
 // The factory of objectives.def. Where rows are mixed, the loss is that of both labels, each by its share: timm's
 // SoftTargetCrossEntropy of mixed targets. With class weights it is torch's CrossEntropyLoss(weight=, label_smoothing=): the
 // sum over the batch is divided by the sum of the labels' weights, and where rows are mixed by the number of rows.
-std::shared_ptr<const Objective> make_softmax(config::Section section, const DataInputs& data);
+std::shared_ptr<const Objective> make_softmax(config::Section section, const DataInputs& available);
 
 // -sum_c t_c log p_c for each example, t as smoothing says: timm's LabelSmoothingCrossEntropy, torch's cross_entropy,
 // big_vision's softmax_xent. logits [B, classes] of any float dtype, labels i32 [B] -> f32 [B]. `weights`: of each class, a

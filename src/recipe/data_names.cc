@@ -24,12 +24,12 @@ std::string listed(const std::vector<std::string>& names, const char* what) {
   return fmt::format("\n  {}: {}{}", count, join(shown, ", "), names.size() > kShown ? ", …" : "");
 }
 
-bool has_names(const Data& data) {
+bool has_names(const Data& opened) {
   const auto unnamed = [](const data::DataSet& set) {
     const data::SourceFacts facts = set.source->facts();
     return facts.shards > 0 && !facts.lists;
   };
-  return data.size() <= kMaxNames && std::ranges::none_of(data.sets, unnamed);
+  return opened.size() <= kMaxNames && std::ranges::none_of(opened.sets, unnamed);
 }
 
 std::string_view bytes_of(const std::vector<int32_t>& labels) {
@@ -38,21 +38,21 @@ std::string_view bytes_of(const std::vector<int32_t>& labels) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> data_names(const Data& data) {
-  if (!has_names(data)) return std::nullopt;
+std::optional<std::vector<std::string>> data_names(const Data& opened) {
+  if (!has_names(opened)) return std::nullopt;
   std::vector<std::string> names;
-  names.reserve(static_cast<size_t>(data.size()));
-  for (const data::DataSet& set : data.sets) {
-    const std::string prefix = data.sets.size() > 1 ? set.name + ": " : "";
+  names.reserve(static_cast<size_t>(opened.size()));
+  for (const data::DataSet& set : opened.sets) {
+    const std::string prefix = opened.sets.size() > 1 ? set.name + ": " : "";
     for (int64_t i = 0; i < set.source->size(); ++i) names.push_back(prefix + one_line(set.source->id(i)));
   }
   return names;
 }
 
-std::string names_hash(const Data& data) {
-  if (!has_names(data)) return "";
+std::string names_hash(const Data& opened) {
+  if (!has_names(opened)) return "";
   Hasher hasher;
-  for (const data::DataSet& set : data.sets) {
+  for (const data::DataSet& set : opened.sets) {
     const data::Source& source = *set.source;
     for (int64_t i = 0; i < source.size(); ++i) hasher.add(source.id(i));
     if (const auto labels = source.labels()) hasher.add(bytes_of(*labels));

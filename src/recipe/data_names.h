@@ -11,10 +11,10 @@ namespace tessera::recipe {
 
 // The names of all samples, in the order of the sets and of their samples. A mixture's begin with the set's name. Nothing where
 // samples lie in shards, whose names may have to be read, and for more than two million samples.
-std::optional<std::vector<std::string>> data_names(const Data& data);
+std::optional<std::vector<std::string>> data_names(const Data& opened);
 
 // A hash of those names and of the samples' labels; empty where there are no names.
-std::string names_hash(const Data& data);
+std::string names_hash(const Data& opened);
 
 // The text of a file that has the names, one a line.
 std::string names_text(const std::vector<std::string>& names);

@@ -27,57 +27,57 @@ double read_max_bad(const Section& section, const std::string& text) {
 // Far beyond what any machine can use. A number with a few zeros too many is refused before anything is allocated.
 constexpr double kMaxLoaderBytes = double{int64_t{1} << 42};
 
-void read_options(Section& section, Data& data) {
-  section.bind_part(data.options);
-  const DataOptions& options = data.options;
+void read_options(Section& section, Data& opened) {
+  section.bind_part(opened.options);
+  const DataOptions& options = opened.options;
   section.check_range("threads", options.threads, 0, io::kMaxThreads);
   section.check_range("prefetch", options.prefetch, 1, io::kMaxPrefetch);
-  data.limits = io::read_limits(section.section("limits"), options.limits);
+  opened.limits = io::read_limits(section.section("limits"), options.limits);
   if (options.on_error != "skip" && options.on_error != "error") {
     section.fail("on_error", fmt::format("must be \"skip\" or \"error\", and is \"{}\"", options.on_error));
   }
-  data.max_bad = read_max_bad(section, options.max_bad);
-  data.max_bad_key = section.path("max_bad");
-  data.where = section.place("source");
-  data.memory_place = section.place("memory");
-  if (!options.memory.empty()) data.memory = config::parse_byte_size(options.memory, data.memory_place);
+  opened.max_bad = read_max_bad(section, options.max_bad);
+  opened.max_bad_key = section.path("max_bad");
+  opened.where = section.place("source");
+  opened.memory_place = section.place("memory");
+  if (!options.memory.empty()) opened.memory = config::parse_byte_size(options.memory, opened.memory_place);
 }
 
 // All sets of the section together have one limit.
-void cache_sets(const Section& section, Data& data) {
-  const io::CacheOptions options = io::parse_cache(data.options.cache, section.place("cache"));
+void cache_sets(const Section& section, Data& opened) {
+  const io::CacheOptions options = io::parse_cache(opened.options.cache, section.place("cache"));
   const auto budget = std::make_shared<io::ByteBudget>(options.limit);
   const std::string shared = environment_variable(io::kSharedCache);
-  for (io::DataSet& set : data.sets) {
+  for (io::DataSet& set : opened.sets) {
     io::CacheOptions own = options;
     // What has no stamp isn't kept in files.
     if (!shared.empty() && options.kind == io::CacheOptions::Kind::kRam && set.source->size() > 0 && set.source->stamp(0))
       own = {io::CacheOptions::Kind::kDisk, fmt::format("{}/{}", shared, section.path("cache")), options.limit,
              /*decoded=*/true, /*shared=*/true};
-    set.source = io::cached(std::move(set.source), own, budget, data.limits);
+    set.source = io::cached(std::move(set.source), own, budget, opened.limits);
   }
 }
 
 // How many batches a loader may make ahead within `memory` bytes.
-int prefetch_within(const Data& data, const io::LoaderOptions& loader) {
-  const auto bytes = static_cast<int64_t>(io::batch_bytes(data.sets, loader));
-  const int64_t batches = data.memory / bytes - io::kHeldBatches;
+int prefetch_within(const Data& opened, const io::LoaderOptions& loader) {
+  const auto bytes = static_cast<int64_t>(io::batch_bytes(opened.sets, loader));
+  const int64_t batches = opened.memory / bytes - io::kHeldBatches;
   if (batches < 1) {
     throw usage_error(fmt::format("{} are too little for {} batches of {}, which a loader needs",
-                                  human_bytes(static_cast<double>(data.memory)), io::kHeldBatches + 1,
+                                  human_bytes(static_cast<double>(opened.memory)), io::kHeldBatches + 1,
                                   human_bytes(static_cast<double>(bytes))),
-                      data.memory_place, "allow more, or take smaller batches");
+                      opened.memory_place, "allow more, or take smaller batches");
   }
   return static_cast<int>(std::min(batches, io::kMaxPrefetch));
 }
 
 // `batch` images; in floating point, since it may be any number.
-void check_bytes(const Data& data, int64_t batch) {
-  const double batches = static_cast<double>(data.memory > 0 ? 1 : data.options.prefetch + io::kHeldBatches);
-  const double row = static_cast<double>(io::batch_bytes(data.sets, {.batch = 1}) * static_cast<size_t>(data.pp().views()));
+void check_bytes(const Data& opened, int64_t batch) {
+  const double batches = static_cast<double>(opened.memory > 0 ? 1 : opened.options.prefetch + io::kHeldBatches);
+  const double row = static_cast<double>(io::batch_bytes(opened.sets, {.batch = 1}) * static_cast<size_t>(opened.pp().views()));
   const double bytes = batches * row * static_cast<double>(batch);
   if (bytes <= kMaxLoaderBytes) return;
-  throw usage_error(fmt::format("{:.0f} batches of {} images would take {}", batches, batch, human_bytes(bytes)), data.where,
+  throw usage_error(fmt::format("{:.0f} batches of {} images would take {}", batches, batch, human_bytes(bytes)), opened.where,
                     "make the batch or data.prefetch smaller");
 }
 
@@ -143,7 +143,7 @@ objectives::ClassSizes class_sizes(const std::vector<io::DataSet>& sets) {
   return sums;
 }
 
-void read_mixture(Section section, Data& data) {
+void read_mixture(Section section, Data& opened) {
   Section mix = section.section("mix");
   for (const std::string& name : mix.keys()) {
     Section one = mix.section(name);
@@ -151,13 +151,13 @@ void read_mixture(Section section, Data& data) {
     one.bind(options);
     if (!(options.weight > 0)) one.fail("weight", fmt::format("must be above 0, and is {:g}", options.weight));
     const bool own = !options.pp.empty();
-    data.sets.push_back(open_set(one, options.source, data.options, own ? options.pp : data.options.pp,
-                                 own ? one.place("pp") : section.place("pp"), io::PpUse::kTrain));
-    data.sets.back().name = name;
-    data.sets.back().weight = options.weight;
-    check_alike(one, data.sets.front(), data.sets.back());
+    opened.sets.push_back(open_set(one, options.source, opened.options, own ? options.pp : opened.options.pp,
+                                   own ? one.place("pp") : section.place("pp"), io::PpUse::kTrain));
+    opened.sets.back().name = name;
+    opened.sets.back().weight = options.weight;
+    check_alike(one, opened.sets.front(), opened.sets.back());
   }
-  if (data.sets.empty()) section.fail("mix", "names no data set", "[data.mix.NAME] with source and weight");
+  if (opened.sets.empty()) section.fail("mix", "names no data set", "[data.mix.NAME] with source and weight");
 }
 
 }  // namespace
@@ -210,25 +210,25 @@ io::LoaderOptions Data::loader(int64_t batch, uint64_t seed) const {
   return loader;
 }
 
-HeldOut held_out(Section data) {
+HeldOut held_out(Section data_section) {
   HeldOut out;
-  if (!data.has("fold")) return out;
-  out.fold = data.text("fold");
-  if (data.has("fold_by")) out.by = data.text("fold_by");
-  if (data.has("source")) out.sources.push_back(data.text("source"));
-  if (!data.has("mix")) return out;
-  Section mix = data.section("mix");
+  if (!data_section.has("fold")) return out;
+  out.fold = data_section.text("fold");
+  if (data_section.has("fold_by")) out.by = data_section.text("fold_by");
+  if (data_section.has("source")) out.sources.push_back(data_section.text("source"));
+  if (!data_section.has("mix")) return out;
+  Section mix = data_section.section("mix");
   for (const std::string& name : mix.keys()) out.sources.push_back(mix.section(name).text("source", ""));
   return out;
 }
 
 namespace {
 
-Data open_section(Section section, io::PpUse use, Data data) {
-  read_options(section, data);
-  data.sets.push_back(open_set(section, data.options.source, data.options, data.options.pp, section.place("pp"), use));
-  cache_sets(section, data);
-  return data;
+Data open_section(Section section, io::PpUse use, Data opened) {
+  read_options(section, opened);
+  opened.sets.push_back(open_set(section, opened.options.source, opened.options, opened.options.pp, section.place("pp"), use));
+  cache_sets(section, opened);
+  return opened;
 }
 
 }  // namespace
@@ -236,45 +236,45 @@ Data open_section(Section section, io::PpUse use, Data data) {
 Data open_data(Section section, io::PpUse use) { return open_section(std::move(section), use, {}); }
 
 Data open_evaluation_data(Section section, const HeldOut& held_out) {
-  Data data;
-  if (held_out.fold && !section.has("source") && held_out.sources.size() == 1) data.options.source = held_out.sources[0];
-  const std::string source = section.has("source") ? section.text("source") : data.options.source;
+  Data opened;
+  if (held_out.fold && !section.has("source") && held_out.sources.size() == 1) opened.options.source = held_out.sources[0];
+  const std::string source = section.has("source") ? section.text("source") : opened.options.source;
   if (std::ranges::find(held_out.sources, source) != held_out.sources.end()) {
-    data.options.fold = held_out.fold;
-    data.options.fold_by = held_out.by;
+    opened.options.fold = held_out.fold;
+    opened.options.fold_by = held_out.by;
   }
-  return open_section(std::move(section), io::PpUse::kEval, std::move(data));
+  return open_section(std::move(section), io::PpUse::kEval, std::move(opened));
 }
 
 Data open_training_data(Section section, TrainDataOptions& options) {
   section.bind_part(options);
-  Data data;
+  Data opened;
   if (section.has("mix")) {
-    read_options(section, data);
-    if (!data.options.source.empty()) {
+    read_options(section, opened);
+    if (!opened.options.source.empty()) {
       section.fail("source", "stands beside data.mix, which names the sources", "remove one of the two");
     }
-    read_mixture(section, data);
-    cache_sets(section, data);
+    read_mixture(section, opened);
+    cache_sets(section, opened);
   } else {
-    data = open_data(section, io::PpUse::kTrain);
+    opened = open_data(section, io::PpUse::kTrain);
   }
-  data.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
+  opened.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
   section.check_range("aug_repeats", options.aug_repeats, 1, 1000);
-  data.shuffle.repeats = options.aug_repeats;
+  opened.shuffle.repeats = options.aug_repeats;
   if (options.on_change != "error" && options.on_change != "accept")
     section.fail("on_change", fmt::format("must be \"error\" or \"accept\", and is \"{}\"", options.on_change));
-  data.may_change = options.on_change == "accept";
+  opened.may_change = options.on_change == "accept";
   image::MixupOptions mixup;
   Section mixing = section.section("mixup");
   mixing.bind(mixup);
-  const image::Mixup mixes(mixup, data.pp().height(), data.pp().width(), section.place("mixup"));
-  if (mixes.mixes()) data.mixup = mixes;
-  if (data.mixup && data.pp().views() > 1) {
+  const image::Mixup mixes(mixup, opened.pp().height(), opened.pp().width(), section.place("mixup"));
+  if (mixes.mixes()) opened.mixup = mixes;
+  if (opened.mixup && opened.pp().views() > 1) {
     section.fail("mixup", "would mix views of different images, which data.pp's split makes", "leave out one of the two");
   }
-  if (options.batch > 0) data.loader(options.batch, 0);  // so that what doesn't fit data.memory is known at once
-  return data;
+  if (options.batch > 0) opened.loader(options.batch, 0);  // so that what doesn't fit data.memory is known at once
+  return opened;
 }
 
 }  // namespace tessera::recipe

@@ -119,7 +119,7 @@ struct HeldOut {
   std::vector<std::string> sources;  // of training, as the recipe writes them
 };
 // From the `data` section of a recipe.
-HeldOut held_out(config::Section data);
+HeldOut held_out(config::Section data_section);
 
 // The arrays of tokens that a chain makes.
 std::vector<objectives::TokenInput> token_inputs(const data::Pp& pp);

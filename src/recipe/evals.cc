@@ -40,8 +40,8 @@ void check_classes(const Section& section, const std::vector<std::string>& wante
 
 // Makes the labels of an evaluator's data training's, by the names of the classes; classes without images here are as good as
 // any. Words that training does not know are an Error, unless classes are compared by number.
-void take_training_classes(const Section& section, const EvalSetting& setting, Data& data) {
-  auto& source = data.sets.front().source;
+void take_training_classes(const Section& section, const EvalSetting& setting, Data& opened) {
+  auto& source = opened.sets.front().source;
   if (auto same = tessera::data::relabelled(source, setting.classes)) {
     source = std::move(same);
     return;
@@ -71,8 +71,8 @@ void check_predictions(const Section& section, const EvalOptions& options) {
   }
 }
 
-void check_multi_label(const Section& section, const EvalSetting& setting, const Data& data) {
-  const bool several = data.source().multi_label();
+void check_multi_label(const Section& section, const EvalSetting& setting, const Data& opened) {
+  const bool several = opened.source().multi_label();
   if (setting.multi_label.value_or(several) == several) return;
   section.fail("source",
                several ? "has several labels an image, and training's data has one"
@@ -120,8 +120,8 @@ void set_captions(const objectives::Objective& objective, const tessera::data::P
 EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& setting) {
   EvalPlan plan;
   plan.name = name;
-  Section data = section.section("data");
-  plan.sets.push_back({open_evaluation_data(data, setting.held_out)});
+  Section data_section = section.section("data");
+  plan.sets.push_back({open_evaluation_data(data_section, setting.held_out)});
   Data& own = plan.sets[0].data;
   plan.options.type = evaluators::usual_evaluator(own.inputs());
   section.bind_part(plan.options);
@@ -134,16 +134,16 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
                                              own.source().size(), id, setting.objective, plan.options.predictions});
   };
   make();
-  check_input(data, *setting.model, own, plan.evaluator->cuts_crops());
+  check_input(data_section, *setting.model, own, plan.evaluator->cuts_crops());
   plan.evaluator->check(*setting.model, section);
   if (plan.evaluator->inputs(0).labels) {
     if (own.source().class_names().empty())
-      data.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
+      data_section.fail("source", fmt::format("has no labels, which {} needs", plan.options.type));
     // A classifier's labels are training's.
     const bool classifies = setting.model->classifier() != nullptr;
-    if (classifies) check_multi_label(data, setting, own);
+    if (classifies) check_multi_label(data_section, setting, own);
     if (classifies && !setting.classes.empty() && own.source().class_names() != setting.classes) {
-      take_training_classes(data, setting, own);
+      take_training_classes(data_section, setting, own);
       make();
     }
   }
@@ -153,7 +153,7 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
     plan.sets.push_back({open_data(further, tessera::data::PpUse::kEval)});
     check_input(further, *setting.model, plan.sets.back().data);
     const auto& source = plan.sets.back().data.source();
-    check_classes(further, classes, source.class_names(), data.path());
+    check_classes(further, classes, source.class_names(), data_section.path());
     check_class_sizes(source, plan.evaluator->least_of_a_class(plan.sets.size() - 1), section.place(key));
   }
   if (const auto texts = static_cast<int64_t>(plan.evaluator->texts().size()); texts > 0) {
@@ -173,12 +173,12 @@ EvalPlan read_eval(const std::string& name, Section section, const EvalSetting& 
 std::string inference_pp(const Recipe& recipe) {
   if (recipe.evals.empty()) return "";
   const EvalPlan& first = recipe.evals.front();
-  const Data& data = first.sets.front().data;
-  const std::string& chain = data.options.pp;
+  const Data& opened = first.sets.front().data;
+  const std::string& chain = opened.options.pp;
   if (!first.evaluator->cuts_crops()) return chain;
   const std::string crop = fmt::format("central_crop({}, {})", recipe.model->input().width, recipe.model->input().height);
   // Values are scaled last.
-  const size_t last = data.pp().scales_values() ? chain.rfind('|') : std::string::npos;
+  const size_t last = opened.pp().scales_values() ? chain.rfind('|') : std::string::npos;
   return last == std::string::npos ? chain + " | " + crop : chain.substr(0, last) + "| " + crop + " " + chain.substr(last);
 }
 

@@ -48,7 +48,7 @@ std::string append_kinds(std::vector<KeyDoc>& keys, const std::vector<const Kind
   return join(names, ", ");
 }
 
-SectionKeys data_section() {
+SectionKeys data_keys() {
   SectionKeys out{"data", "training images", {}};
   append<TrainDataOptions>(out.keys, "data");
   append<DataOptions>(out.keys, "data");
@@ -95,7 +95,7 @@ std::vector<SectionKeys> all_sections() {
       {"sharding", "how the state is split over a mesh", config::describe<mesh::ShardingOptions>({}, "sharding")},
       {"checkpoint", "when the state is saved", config::describe<CheckpointOptions>({}, "checkpoint")},
       {"monitor", "where measurements go", config::describe<MonitorOptions>({}, "monitor")},
-      data_section(),
+      data_keys(),
       model_section(),
       objective_section(),
       optimizer_section(),

@@ -14,7 +14,7 @@ int64_t steps_of(const config::Section& section, const char* key, const std::str
 
 // Checks that the model takes the images that the data's chain makes, or with `crops` crops of them. Throws a usage Error at
 // `pp` of the section.
-void check_input(const config::Section& section, const models::Model& model, const Data& data, bool crops = false);
+void check_input(const config::Section& section, const models::Model& model, const Data& opened, bool crops = false);
 
 // Finds the scores that `checkpoint.best` and `early_stop` name. Throws a usage Error for a name that no evaluator of the
 // recipe gives, also as a plateau's metric, and where the scores of averaged weights would have the name of another

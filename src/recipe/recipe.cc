@@ -67,22 +67,22 @@ void read_training_data(const Section& section, Recipe& out) {
   }
 }
 
-void read_model(const Section& section, const Section& data, Recipe& out) {
+void read_model(const Section& section, const Section& data_section, Recipe& out) {
   models::InputShape in{out.data.pp().height(), out.data.pp().width(), out.data.pp().pixel_scale().channels(),
                         static_cast<int64_t>(out.class_names.size())};
   if (const auto& tokens = out.objective->inputs().tokens; !tokens.empty()) {
     in.tokens = tokens[0].length, in.vocabulary = tokens[0].vocabulary;
   }
   out.model = models::make_model(section, in);
-  check_input(data, *out.model, out.data);
+  check_input(data_section, *out.model, out.data);
   out.objective->check(*out.model, section);
   out.specs = models::parameters(*out.model);
 }
 
-void read_objective(Section section, const Section& data, Recipe& out) {
+void read_objective(Section section, const Section& data_section, Recipe& out) {
   out.objective = objectives::make_objective(std::move(section), out.data.inputs());
   if (out.data.mixup && !out.objective->inputs().labels) {
-    data.fail("mixup", "mixes labels, and the objective reads none", "leave it out");
+    data_section.fail("mixup", "mixes labels, and the objective reads none", "leave it out");
   }
 }
 
@@ -134,14 +134,14 @@ optim::RunLength read_length(const Section& recipe, Recipe& out) {
 }
 
 // That somebody looks at what training goes without.
-void check_held_out(const Section& data, const Recipe& out) {
+void check_held_out(const Section& data_section, const Recipe& out) {
   const auto& fold = out.data.options.fold;
   const std::string& source = out.data.options.source;
   if (!fold || std::ranges::any_of(out.evals, [&](const EvalPlan& plan) { return plan.sets[0].data.options.fold == fold; }))
     return;
-  data.fail("fold", fmt::format("holds fold {} out, and no evaluator has it", *fold),
-            fmt::format("an evaluator with the source of training has it: 'eval.{}.data.source={}'",
-                        out.evals.empty() ? "val" : out.evals[0].name, source.empty() ? "…" : source));
+  data_section.fail("fold", fmt::format("holds fold {} out, and no evaluator has it", *fold),
+                    fmt::format("an evaluator with the source of training has it: 'eval.{}.data.source={}'",
+                                out.evals.empty() ? "val" : out.evals[0].name, source.empty() ? "…" : source));
 }
 
 }  // namespace
@@ -165,16 +165,16 @@ void check_batch(int64_t batch, int64_t accumulate, const mesh::Mesh& mesh, cons
                               : fmt::format("take {}, or a smaller mesh", parts));
 }
 
-void check_input(const Section& section, const models::Model& model, const Data& data, bool crops) {
+void check_input(const Section& section, const models::Model& model, const Data& opened, bool crops) {
   const models::InputShape& in = model.input();
-  const int64_t channels = data.pp().pixel_scale().channels();
+  const int64_t channels = opened.pp().pixel_scale().channels();
   if (in.channels != channels) {
     section.fail(
         "pp",
         fmt::format("makes images of {} channel{}, and the model takes {}", channels, channels == 1 ? "" : "s", in.channels),
         "`grayscale` makes one channel; training's data.pp says how many the model takes");
   }
-  const int64_t height = data.pp().height(), width = data.pp().width();
+  const int64_t height = opened.pp().height(), width = opened.pp().width();
   const bool same = in.height == height && in.width == width;
   if (crops && !same && height >= in.height && width >= in.width) return;
   if (crops) {
@@ -194,22 +194,22 @@ Recipe read_recipe(Section recipe, int64_t devices, const ProcessGroup& processe
   take_weights_chains(recipe);
   read_run(recipe, out);
   read_mesh(recipe, devices, out);
-  Section checkpoint = recipe.section("checkpoint"), data = recipe.section("data");
+  Section checkpoint = recipe.section("checkpoint"), data_section = recipe.section("data");
   const Section monitor = recipe.section("monitor");
-  read_training_data(data, out);
+  read_training_data(data_section, out);
   Section model = recipe.section("model");
   const Section objective = recipe.section("objective");
-  read_objective(objective, data, out);
-  read_model(model, data, out);
+  read_objective(objective, data_section, out);
+  read_model(model, data_section, out);
   read_teacher(objective, out);
   const optim::RunLength length = read_length(recipe, out);
   if (out.run.accumulate < 1 || out.batch % out.run.accumulate != 0) {
     recipe.fail("accumulate", fmt::format("must divide data.batch, which is {}, and is {}", out.batch, out.run.accumulate));
   }
-  check_batch(out.batch, out.run.accumulate, out.mesh, data.place("batch"), processes);
+  check_batch(out.batch, out.run.accumulate, out.mesh, data_section.place("batch"), processes);
   const int64_t rows = out.program_rows() / out.run.accumulate;
   if (const int64_t parts = out.model->batch_parts(); rows % parts != 0) {
-    data.fail("batch", fmt::format("makes {} rows, and model.norm_splits cuts them into {} equal parts", rows, parts));
+    data_section.fail("batch", fmt::format("makes {} rows, and model.norm_splits cuts them into {} equal parts", rows, parts));
   }
   read_optimizer(recipe.section("optimizer"), out, length);
   read_checkpoint(checkpoint, out, length);
@@ -241,7 +241,7 @@ Recipe read_recipe(Section recipe, int64_t devices, const ProcessGroup& processe
     out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
   read_scores(recipe, checkpoint, length, out);
-  check_held_out(data, out);
+  check_held_out(data_section, out);
   recipe.finish();
   out.text = recipe.dump();
   return out;

@@ -36,13 +36,13 @@ std::string key_differences(const state::RunDescription& theirs, const state::Ru
 }
 
 // Of training's data, and the names of some files.
-std::string data_differences(const state::RunDescription& theirs, const state::RunDescription& ours, const Data& data,
+std::string data_differences(const state::RunDescription& theirs, const state::RunDescription& ours, const Data& opened,
                              const std::string& names) {
   if (theirs.data.same_as(ours.data)) return "";
   std::string text = fmt::format("\n  data of {} samples", theirs.data.samples);
   text += theirs.data.samples != ours.data.samples ? fmt::format("   here: {}", ours.data.samples)
                                                    : " with other names, classes or labels than here";
-  const auto now = names.empty() ? std::nullopt : data_names(data);
+  const auto now = names.empty() ? std::nullopt : data_names(opened);
   return now ? text + name_changes(names, *now) : text;
 }
 
@@ -59,26 +59,26 @@ void expect_same_classes(const state::RunDescription& theirs, const state::RunDe
 
 std::string shown_value(const std::string& text) { return text.empty() ? "(absent)" : text; }
 
-state::DataIdentity data_identity(const Data& data) {
+state::DataIdentity data_identity(const Data& opened) {
   Hasher hasher;
-  for (const data::DataSet& set : data.sets) {
+  for (const data::DataSet& set : opened.sets) {
     const data::Source& source = *set.source;
     hasher.add(std::to_string(source.size())).add(std::to_string(source.facts().shards));
     hasher.add(std::to_string(source.class_names().size()));
     for (const std::string& name : source.class_names()) hasher.add(name);
     add_names(source, hasher);
   }
-  state::DataIdentity identity{data.size(), to_string(hasher.finish())};
-  identity.names = names_hash(data);
+  state::DataIdentity identity{opened.size(), to_string(hasher.finish())};
+  identity.names = names_hash(opened);
   return identity;
 }
 
 std::string data_summary(const Recipe& recipe) {
   std::vector<std::string> lines;
-  const auto add = [&](const std::string& section, const Data& data) {
-    const state::DataIdentity identity = data_identity(data);
+  const auto add = [&](const std::string& section, const Data& opened) {
+    const state::DataIdentity identity = data_identity(opened);
     lines.push_back(fmt::format("{}: {} samples, {} classes, identity {}", section, human_count(identity.samples),
-                                data.source().class_names().size(), identity.hash));
+                                opened.source().class_names().size(), identity.hash));
   };
   add("data", recipe.data);
   for (const EvalPlan& eval : recipe.evals) {
@@ -98,7 +98,7 @@ std::string run_name(const state::RunDescription& run) {
   return to_string(hasher.finish());
 }
 
-DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunDescription& ours, const Data& data,
+DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunDescription& ours, const Data& opened,
                       const std::string& names) {
   if (const int64_t step = state::parse_progress(checkpoint.state_json, checkpoint.path).step; step != checkpoint.step) {
     throw data_error(fmt::format("its state.json is of step {}, and its COMMIT of step {}", step, checkpoint.step),
@@ -113,7 +113,7 @@ DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const stat
   // Another version may have named the same run otherwise: what counts is what differs.
   const bool named = !checkpoint.run.empty() && checkpoint.run != run_name(ours);
   const std::string keys = named ? key_differences(theirs, ours) : "";
-  changes.training = data_differences(theirs, ours, data, names);
+  changes.training = data_differences(theirs, ours, opened, names);
   if (!keys.empty()) {
     throw data_error(
         fmt::format("the newest checkpoint of the workdir is another run's{}{}", keys, changes.training), checkpoint.path,
@@ -121,7 +121,7 @@ DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const stat
         "recipe and data");
   }
   if (changes.training.empty()) return changes;
-  if (!data.may_change) {
+  if (!opened.may_change) {
     throw data_error(
         fmt::format("the training data are others than when the newest checkpoint was written{}", changes.training),
         checkpoint.path, "put the files back as they were; or go on with those that are there: data.on_change=accept");

@@ -14,7 +14,7 @@ namespace tessera::recipe {
 // A value of a recipe for a message, which says where there is none.
 std::string shown_value(const std::string& text);
 
-state::DataIdentity data_identity(const Data& data);
+state::DataIdentity data_identity(const Data& opened);
 
 // A line for the data of training and of each evaluator: samples, classes and identity. Processes that see the same data get
 // the same text.
@@ -34,7 +34,7 @@ struct DataChanges {
 // steps. Checkpoints that say nothing, as older versions' do, are taken. Where training's data differ, that is an Error too unless
 // they may change (data.on_change) and their classes are the same. `names`: the file of names that was written with the earlier data
 // (recipe/data_names.h); empty: there is none.
-DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunDescription& ours, const Data& data,
+DataChanges check_run(const checkpoint::LoadedCheckpoint& checkpoint, const state::RunDescription& ours, const Data& opened,
                       const std::string& names);
 
 }  // namespace tessera::recipe

@@ -35,8 +35,8 @@ std::vector<checkpoint::HostTensor> read_parts(const StateLayout& layout, const 
                                                const std::vector<SavedPart>& parts) {
   std::vector<checkpoint::HostTensor> tensors;
   for (const SavedPart& part : parts) {
-    const store::Bytes data = read_part(layout, arrays, part);
-    for (checkpoint::HostTensor& tensor : split_blocks(layout.entries[part.entry], part.box, data))
+    const store::Bytes values = read_part(layout, arrays, part);
+    for (checkpoint::HostTensor& tensor : split_blocks(layout.entries[part.entry], part.box, values))
       tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -110,15 +110,15 @@ store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size
   return read_part(layout, arrays, whole_entry(layout, entry));
 }
 
-DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data, const TensorType& type) {
+DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* values, const TensorType& type) {
   DeviceArrays arrays(static_cast<size_t>(mesh.devices()));
   for (size_t d = 0; d < arrays.size(); ++d) {
-    if (client.is_own(d)) arrays[d].push_back(client.to_device(data, type, d));
+    if (client.is_own(d)) arrays[d].push_back(client.to_device(values, type, d));
   }
   return arrays;
 }
 
-std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data,
+std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* values,
                                     const TensorType& type) {
   const mesh::PartitionSpec by_rows{{mesh::batch_axes(mesh)}};
   Dims batch = type.dims;
@@ -130,7 +130,7 @@ std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh
     if (!client.is_own(device)) continue;
     const int64_t first = mesh::shard_offset(mesh, batch, by_rows, static_cast<int64_t>(device))[0] - own_first;
     TESSERA_CHECK(first >= 0 && first + part.dims[0] <= type.dims[0], "rows of device {} are another process's", device);
-    uploads[device] = client.to_device_async(static_cast<const std::byte*>(data) + first * row_bytes, part, device);
+    uploads[device] = client.to_device_async(static_cast<const std::byte*>(values) + first * row_bytes, part, device);
   }
   return uploads;
 }

@@ -38,11 +38,11 @@ void put_entry(const StateLayout& layout, size_t entry, const store::Bytes& whol
 store::Bytes to_host(const StateLayout& layout, const DeviceArrays& arrays, size_t entry);
 
 // Puts a whole copy of an array on every device of this process, as lists of one entry each.
-DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data, const TensorType& type);
+DeviceArrays replicate(const pjrt::Client& client, const mesh::Mesh& mesh, const void* values, const TensorType& type);
 // Cuts an array by rows (its first dimension) over the mesh's batch axes, and copies the parts to the devices in the
 // background. Gives an upload for each device of the mesh; those of other processes' devices are empty. `data` has this
 // process's rows of the batch (mesh::batch_follows_processes), and `type` is their type.
-std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* data,
+std::vector<pjrt::Upload> send_rows(const pjrt::Client& client, const mesh::Mesh& mesh, const void* values,
                                     const TensorType& type);
 
 void name_entries(const StateLayout& layout, DeviceArrays& arrays);

@@ -51,9 +51,9 @@ BestCheckpoint best_of(const Json& json, const std::string& where) {
   return {json.at("metric"), count_at(json, "step", where), json.at("value")};
 }
 
-Json data_json(const DataIdentity& data) {
-  Json json = {{"samples", data.samples}, {"hash", data.hash}};
-  if (!data.names.empty()) json["names"] = data.names;
+Json data_json(const DataIdentity& identity) {
+  Json json = {{"samples", identity.samples}, {"hash", identity.hash}};
+  if (!identity.names.empty()) json["names"] = identity.names;
   return json;
 }
 
@@ -109,7 +109,7 @@ std::string to_json(const Progress& progress, const RunDescription& run) {
   if (run.multi_label) json["multi_label"] = true;
   json["eval_pp"] = run.eval_pp;
   if (!run.data.hash.empty()) json["data"] = data_json(run.data);
-  for (const auto& [name, data] : run.eval_data) json["eval_data"][name] = data_json(data);
+  for (const auto& [name, identity] : run.eval_data) json["eval_data"][name] = data_json(identity);
   json["recipe"] = run.recipe;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -162,7 +162,7 @@ RunDescription parse_description(const std::string& text, const std::string& whe
     run.eval_pp = json.at("eval_pp");
     if (json.contains("data")) run.data = data_of(json.at("data"), where);
     if (json.contains("eval_data")) {
-      for (const auto& [name, data] : json.at("eval_data").items()) run.eval_data[name] = data_of(data, where);
+      for (const auto& [name, identity] : json.at("eval_data").items()) run.eval_data[name] = data_of(identity, where);
     }
     return run;
   });

@@ -153,7 +153,7 @@ nn::Sharding sharding_of(const StateLayout& layout) {
   return sharding;
 }
 
-std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& data) {
+std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& bytes) {
   const auto skip = entry.stacked() ? 1 : 0;
   const Placed of_part{Dims(box.dims.begin() + skip, box.dims.end()), Dims(box.offset.begin() + skip, box.offset.end())};
   const std::optional<Placed> slice = of_part.dims == entry.part_type().dims ? std::nullopt : std::optional(of_part);
@@ -161,8 +161,8 @@ std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const 
   const int64_t first = entry.stacked() ? box.offset[0] : 0, count = entry.stacked() ? box.dims[0] : 1;
   std::vector<checkpoint::HostTensor> tensors;
   for (int64_t i = 0; i < count; ++i) {
-    const auto part = data.data.subspan(static_cast<size_t>(i) * size, size);
-    tensors.push_back({entry.part_name(first + i), entry.part_type(), {data.owner, part}, slice});
+    const auto part = bytes.data.subspan(static_cast<size_t>(i) * size, size);
+    tensors.push_back({entry.part_name(first + i), entry.part_type(), {bytes.owner, part}, slice});
   }
   return tensors;
 }

@@ -97,7 +97,7 @@ using HostArrays = std::vector<store::Bytes>;
 // Entries as files hold them: each block by itself, as views that share the memory.
 std::vector<checkpoint::HostTensor> split_blocks(const StateLayout& layout, const HostArrays& arrays);
 // The same for one entry's box, whose data are row-major and dense.
-std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& data);
+std::vector<checkpoint::HostTensor> split_blocks(const StateEntry& entry, const Placed& box, const store::Bytes& bytes);
 
 // Checks that `stored` has every array of the layout with its type, and no other; `guard` may be missing or there in any case.
 // One data Error lists all that does not fit.

@@ -37,8 +37,8 @@ Picture picture_of(train::SampleView view) {
 }
 
 // The recipe of the run, without the cache of the section `data`: a report fills none.
-config::Section recipe_of(const SavedRun& run, const std::string& data) {
-  return config::parse_recipe(run.recipe, store::join_path(run.path, "recipe.toml"), {data + ".cache=none"});
+config::Section recipe_of(const SavedRun& run, const std::string& key) {
+  return config::parse_recipe(run.recipe, store::join_path(run.path, "recipe.toml"), {key + ".cache=none"});
 }
 
 // `make` with its problems, should the data be gone, in words.
@@ -100,8 +100,9 @@ Pictures training_pictures(const SavedRun& run, int64_t count) {
 Pictures worst_pictures(const SavedRun& run, const train::EvaluationSummary& evaluation) {
   return pictures_or_problem(run, [&](Pictures& out) {
     const std::string& name = evaluation.evaluator;
-    config::Section data = recipe_of(run, fmt::format("eval.{}.data", name)).section("eval").section(name).section("data");
-    train::SampleViewer viewer(recipe::open_data(data, data::PpUse::kEval), kLargest);
+    config::Section data_section =
+        recipe_of(run, fmt::format("eval.{}.data", name)).section("eval").section(name).section("data");
+    train::SampleViewer viewer(recipe::open_data(data_section, data::PpUse::kEval), kLargest);
     out.chain = viewer.data().pp().text();
     for (const train::WorstExample& worst : evaluation.worst) {
       out.pictures.push_back(picture_of(viewer.view(0, worst.sample, {0, 0, static_cast<uint64_t>(worst.sample)})));

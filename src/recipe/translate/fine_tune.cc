@@ -141,8 +141,8 @@ class FineTuneRecipe {
 };
 
 // "photos/" -> "photos-tuned", for the run's directory.
-std::string name_of(const std::string& data) {
-  std::string path = data;
+std::string name_of(const std::string& path_or_source) {
+  std::string path = path_or_source;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path.find('(') != std::string::npos) path = parse_call(path).name;
   return store::last_part(path) + "-tuned";

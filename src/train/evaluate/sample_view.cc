@@ -22,7 +22,7 @@ image::Image shrunk(image::Image pixels, int longest) {
 
 }  // namespace
 
-SampleViewer::SampleViewer(recipe::Data data, int side) : data_(std::move(data)), side_(side) {
+SampleViewer::SampleViewer(recipe::Data opened, int side) : data_(std::move(opened)), side_(side) {
   scratch_.set_limits(data_.limits, nullptr);
 }
 

@@ -20,7 +20,7 @@ struct SampleView {
 class SampleViewer {
  public:
   // No side of a picture is longer than `side` pixels.
-  SampleViewer(recipe::Data data, int side);
+  SampleViewer(recipe::Data opened, int side);
 
   const recipe::Data& data() const { return data_; }
   // `key`: by which the chain draws. Throws what the source does.

@@ -22,8 +22,8 @@ size_t token_field(const data::Batch& batch, const objectives::TokenInput& token
 DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
                          const objectives::Inputs& inputs)
     : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
-  const auto send = [&](const char* name, const void* data, const TensorType& type) {
-    std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, data, type);
+  const auto send = [&](const char* name, const void* values, const TensorType& type) {
+    std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, values, type);
     for (size_t device = 0; device < uploads.size(); ++device) {
       if (!client.is_own(device)) continue;
       uploads[device].buffer.set_name(name);

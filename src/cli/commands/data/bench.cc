@@ -80,25 +80,25 @@ class DataBench final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     config::Section recipe = load_recipe(recipe_words(words, "data bench"));
     recipe::TrainDataOptions options;
-    recipe::Data data = recipe::open_training_data(recipe.section("data"), options);
-    if (threads_ > 0) data.options.threads = threads_;
+    recipe::Data opened = recipe::open_training_data(recipe.section("data"), options);
+    if (threads_ > 0) opened.options.threads = threads_;
     if (options.batch < 1) throw usage_error("`data.batch` must be at least 1", recipe.where("data"));
     const auto client = train::open_client(device);
-    const Measured result = measure(data, options.batch, *client);
-    json_ ? print_figures(result) : print_table(data, options.batch, result);
+    const Measured result = measure(opened, options.batch, *client);
+    json_ ? print_figures(result) : print_table(opened, options.batch, result);
     return Exit::kDone;
   }
 
  private:
-  Measured measure(const recipe::Data& data, int64_t batch, const pjrt::Client& client) const {
-    const data::LoaderOptions options = data.loader(batch, 0);
-    data::TrainLoader loader(data.sets, options);
-    const objectives::Inputs inputs{true, recipe::token_inputs(data.pp()), true, data.inputs().multi_hot()};
+  Measured measure(const recipe::Data& opened, int64_t batch, const pjrt::Client& client) const {
+    const data::LoaderOptions options = opened.loader(batch, 0);
+    data::TrainLoader loader(opened.sets, options);
+    const objectives::Inputs inputs{true, recipe::token_inputs(opened.pp()), true, opened.inputs().multi_hot()};
     double transfer = 0;
     const auto take = [&] {
       data::Batch rows = loader.next();
       const auto start = Clock::now();
-      const train::DeviceBatch moved(client, {}, std::move(rows), data.pp(), inputs);
+      const train::DeviceBatch moved(client, {}, std::move(rows), opened.pp(), inputs);
       transfer += seconds_since(start);
     };
     // What lies ready at the start would flatter the figures.
@@ -135,9 +135,9 @@ class DataBench final : public Command {
     print_json(json);
   }
 
-  static void print_table(const recipe::Data& data, int64_t batch, const Measured& result) {
-    std::string text = fmt::format("{}   batch {}, {} thread{}\n{}\n\nstage       ms an image\n", data.name(), batch,
-                                   result.threads, result.threads == 1 ? "" : "s", data.pp().text());
+  static void print_table(const recipe::Data& opened, int64_t batch, const Measured& result) {
+    std::string text = fmt::format("{}   batch {}, {} thread{}\n{}\n\nstage       ms an image\n", opened.name(), batch,
+                                   result.threads, result.threads == 1 ? "" : "s", opened.pp().text());
     for (const Stage& stage : result.stages) {
       text += fmt::format("{:<10} {:>12.4f}{}{}\n", stage.name, stage.seconds * 1e3,
                           stage.on_threads ? "" : "   beside the threads",
