@@ -42,10 +42,10 @@ class CaptionSearch {
   bool done() const { return done_; }
   // The logits of the next token of each live caption, [beams][vocabulary]; a search that has fewer live ones reads as many.
   void step(std::span<const float> logits);
-  // Of each live caption its last token, and which of the live ones before the step it continues.
+  // For each live caption: its last token, and the live caption of the step before that it continues.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   const std::vector<int32_t>& parents() const { return parents_; }
-  // What was written, the best first: one, or as many as finished.
+  // The captions, the best first: one, or as many as finished.
   std::vector<CaptionTokens> captions() const;
 
  private:

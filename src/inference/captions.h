@@ -35,8 +35,8 @@ class CaptionWriter {
   // the model's is a usage Error.
   CaptionWriter(std::shared_ptr<pjrt::Client> client, const state::LoadedModel& model, const data::PixelScale& pixels,
                 int64_t images, const train::DeviceOptions& device, CaptionOptions options);
-  // Of the first `count` images of u8 [images, H, W, 3]: what was written of each, the best first. Draws depend on the seed and an
-  // image's own bytes, so that its caption doesn't on what else is in the batch.
+  // The captions of the first `count` images of u8 [images, H, W, 3], for each image the best first. Draws depend on the seed
+  // and on an image's own bytes, so its caption does not depend on the rest of the batch.
   std::vector<std::vector<CaptionTokens>> write(const std::vector<uint8_t>& rows, size_t count);
 
  private:
@@ -67,15 +67,15 @@ struct WrittenCaption {
   std::string text;
   CaptionTokens tokens;
 };
-// What was written of one image file, the best first, or why nothing was.
+// The captions of one image file, the best first, or why there are none.
 struct ImageCaptions {
   std::string path;
   std::vector<WrittenCaption> captions;
   std::string error;
 };
 
-// How the run's captions become ids: its data.pp and objective.tokens. A usage Error where the model writes no captions or the
-// weights are none of a run's.
+// Encodes captions as training did, by the run's data.pp and objective.tokens. Throws a usage Error where the model writes no
+// captions, or the weights do not come from a run.
 std::shared_ptr<const data::TextEncoder> caption_encoder(const state::LoadedModel& model);
 
 struct CaptionSpeed {

@@ -1,6 +1,6 @@
 #pragma once
-// What is written for others: there whole or not at all, with checksums, and never in the place of something else unless that
-// is asked for.
+// Writes exports. An export is there whole or not at all, has checksums, and replaces something else only where that is asked
+// for.
 
 #include <cstdint>
 #include <functional>
@@ -15,13 +15,13 @@
 
 namespace tessera::inference {
 
-// What to do where something is at the place already: a usage Error, or put the new in its place.
+// What to do where something is there already: refuse with a usage Error, or replace it.
 enum class Existing { kRefuse, kReplace };
 
-// Whose an export is, as JSON: the run (checkpoint::LoadedCheckpoint::run), the format, which weights, and the step. It lies in
-// `export.json` of a directory and in <path>.export.json beside a file. An export of the same run, format and weights, and of
-// the same step or an earlier one, is replaced without being asked for, where its checksums hold. Empty where `run` is: the
-// weights are none of a run's, and nothing is written.
+// Describes an export as JSON: the run (checkpoint::LoadedCheckpoint::run), the format, which weights, and the step. It is in
+// `export.json` of a directory, and in <path>.export.json beside a file. An export of the same run, format and weights, and of
+// the same step or an earlier one, is replaced without being asked for, where its checksums hold. Empty where `run` is empty:
+// the weights come from no run, and no record is written.
 std::string export_record(const std::string& run, std::string_view format, state::Weights weights, int64_t step);
 std::string export_record(const state::LoadedModel& model, std::string_view format);
 // The record of the directory or file at `path`; empty where there is none.

@@ -1,5 +1,5 @@
 #pragma once
-// Programs over a model's parameters that are neither training's nor an evaluator's.
+// Traces programs over a model's parameters, besides those of training and evaluation.
 
 #include <functional>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace tessera::inference {
 
-// A program being traced: the parameters are its first arguments.
+// A program that is being traced. The parameters are its first arguments.
 class Tracer {
  public:
   Tracer(const state::StateLayout& layout, const train::ProgramOptions& options)

@@ -1,5 +1,5 @@
 #pragma once
-// A model that is trained: its answers to images, and its scores.
+// Uses a trained model: gives its predictions for images, and its scores.
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace tessera::inference {
 
-// The model's answer to one image file, or why there is none.
+// The model's prediction for one image file, or why there is none.
 struct Prediction {
   std::string path;
   std::vector<float> logits;  // one for each class; empty when the file could not be read

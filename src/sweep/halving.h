@@ -25,8 +25,8 @@ struct HalvingOptions {
 std::vector<int64_t> rungs_of(const recipe::Recipe& recipe, const HalvingOptions& options, const recipe::BestMetric& metric,
                               size_t settings);
 
-// Which trials go on: those of the best 1/eta of the settings, rounded down, one at least. Settings are ranked by the mean of
-// their trials' scores; those without a score are passed over. Ascending.
+// The trials that go on, ascending: those of the best 1/eta of the settings, rounded down, and of one at least. Settings are
+// ranked by the mean of their trials' scores. Settings without a score are left out.
 std::vector<size_t> survivors(const std::vector<Variant>& variants, const std::vector<std::optional<double>>& scores,
                               const recipe::BestMetric& metric, int64_t eta);
 

@@ -16,7 +16,7 @@ namespace tessera::data {
 // Throws a data Error that names `path` for text in UTF-16.
 std::vector<Extent> scan_csv(const std::string& path, const store::ReadableFile& file, char separator);
 
-// The first of them; empty when there is none.
+// The first record; empty when there is none.
 std::string first_csv_record(const std::string& path, const store::ReadableFile& file, char separator);
 
 // The fields of a record, which are its only one; nothing where a quote has no end.

@@ -1,5 +1,5 @@
 #pragma once
-// What zlib and gzip packed.
+// Reads data that zlib or gzip compressed.
 
 #include <cstddef>
 #include <string>

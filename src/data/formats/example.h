@@ -28,12 +28,12 @@ struct Feature {
   std::vector<int64_t> integers;         // all of them
 };
 
-// The features named `keys`, in that order; what the example lacks is kAbsent. Nothing when the bytes are no Example. Of a key
-// that stands twice the last counts, as in protobuf.
+// The features named `keys`, in that order; a feature that the example lacks is kAbsent. Nothing when the bytes are no Example.
+// Where a key comes twice, the last one counts, as in protobuf.
 std::optional<std::vector<Feature>> parse_example(std::string_view bytes, const std::vector<std::string>& keys);
 
-// An Example in a file without its features but the one named `key`. Of the others only names and sizes are read, so that
-// labels are found without reading images. Empty when the bytes are no Example.
+// Reads of an Example in a file only the feature named `key`, and of its other features only names and sizes. So labels are
+// found without reading images. Empty when the bytes are no Example.
 std::string read_example_entries(Window& file, const Extent& example, std::string_view key);
 
 // The keys of all features with their kinds: "image/encoded (bytes)". Empty when the bytes are no Example.

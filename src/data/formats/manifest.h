@@ -13,10 +13,11 @@ namespace tessera::data {
 inline constexpr std::string_view kManifestFile = "manifest.json";
 // Beside shards of tar: the names of the classes, one a line.
 inline constexpr std::string_view kClassList = "classes.txt";
-// Beside the shards, or above their folder 1.0.0: what a conversion is to become; without a manifest it did not end.
+// A file beside the shards, or above their folder 1.0.0, that describes their conversion. Where it is and the manifest is not,
+// the conversion did not end.
 inline constexpr std::string_view kConversionFile = "convert.json";
 inline constexpr int kManifestVersion = 1;
-// More samples, or bytes, than any set has: a manifest may claim any number, and all are added up.
+// Bounds of samples and of bytes above those of any data set. A manifest may claim any number, and all are added up.
 inline constexpr int64_t kMaxOfSet = int64_t{1} << 60;
 inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
 
@@ -33,8 +34,8 @@ std::string manifest_line(const ManifestFile& file);
 std::optional<ManifestFile> parse_manifest_line(std::string_view text);
 
 std::string manifest_text(const std::vector<ManifestFile>& files);
-// Nothing for JSON that is something else's (a common name); throws a data Error, naming `path`, for one of ours that is
-// damaged or of a newer version.
+// Nothing for JSON that is not a manifest, since the name is a common one. Throws a data Error, naming `path`, for a manifest
+// that is damaged or of a newer version.
 std::optional<std::vector<ManifestFile>> parse_manifest(std::string_view text, const std::string& path);
 
 }  // namespace tessera::data

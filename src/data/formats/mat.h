@@ -14,7 +14,7 @@ struct MatValue {
   std::string text;              // of a row of characters, as UTF-8
   std::optional<double> number;  // of an array of one number
 };
-// A value for each field that was asked for, in that order; with neither where the field holds something else.
+// A value for each requested field, in that order. It has neither text nor number where the field holds something else.
 using MatStruct = std::vector<MatValue>;
 
 // The elements of the struct array `variable`, in the file's order. Throws a data Error at `where` for what is no such file, has no

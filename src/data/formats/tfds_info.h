@@ -37,8 +37,8 @@ std::vector<TfdsFeature> parse_tfds_features(const std::string& path, std::strin
 // The file names of a split's shards, from its template.
 std::string tfds_shard_name(const TfdsInfo& info, const TfdsSplit& split, size_t shard);
 
-// One term of "train[10%:90%]+validation": from `from` to `to`, in one unit. A unit at one bound goes for both, and
-// "train[3shard]" is "train[3shard:4shard]".
+// One term of "train[10%:90%]+validation": from `from` to `to`, in one unit. A unit at one bound holds for both, and
+// "train[3shard]" means "train[3shard:4shard]".
 struct TfdsSlice {
   enum class Unit { kSamples, kPercent, kShards };
   std::string split;
@@ -54,8 +54,8 @@ enum class TfdsRounding { kClosest, kPct1DropRemainder };
 struct TfdsRange {
   int64_t from = 0, to = 0;
 };
-// Of a split with these shards, as TFDS has it: negative bounds count from the end. Nothing when a bound lies outside, or where
-// kPct1DropRemainder would leave nothing of 1 %.
+// The samples of a term in a split with these shards, as TFDS counts them: negative bounds count from the end. Nothing when a
+// bound lies outside, or where kPct1DropRemainder would leave nothing of 1 %.
 std::optional<TfdsRange> resolve_tfds_slice(const TfdsSlice& slice, const std::vector<int64_t>& shard_lengths,
                                             TfdsRounding rounding = TfdsRounding::kClosest);
 // Part `index` of `count` parts as even as they can be, the first ones longer by one, or all of the same length.
