@@ -1,7 +1,7 @@
 #pragma once
 // Evaluators that learn to classify a model's features from labelled examples of their own, [eval.NAME].train, and are tested
 // on the evaluator's data. Any data with classes will do: they need not be those that the model was trained on. The features of
-// both sets are kept in memory: 4 bytes a feature, and while a figure is computed twice that again.
+// both sets are kept in memory: 4 bytes a feature, and while a score is computed twice that again.
 
 #include "evaluators/evaluator.h"
 
@@ -20,12 +20,12 @@ class FeatureEvaluator : public Evaluator {
   ir::Values rows(size_t, const models::Model& model, const nn::Scope& scope, const objectives::Batch& batch) const override {
     return {model.features(scope, batch.images)};
   }
-  // Each figure is the share of the data's examples that predictions() are right about.
+  // Each score is the share of the data's examples that predictions() are right about.
   Outcome outcome(std::vector<Rows> sets) const override;
 
  protected:
   const std::vector<std::string>& class_names() const { return class_names_; }
-  // For each score the classes that are given to `test`, by one classifier or several: the figure is the mean of theirs.
+  // For each score the classes that are given to `test`, by one classifier or several: the score is the mean of theirs.
   using Predictions = std::vector<std::vector<int32_t>>;
   virtual std::vector<Predictions> predictions(const metrics::LabelledFeatures& train, const metrics::Features& test) const = 0;
 

@@ -22,8 +22,8 @@ struct TableLabels {
   std::string identity() const;  // of what the index depends on
 };
 
-// label_delim=…: a space where nothing is said, as fastai's label_delim is used. Throws a usage Error where the call has no such
-// column.
+// Reads label_delim=…; without it the delimiter is a space, as fastai's label_delim is used. Throws a usage Error where the
+// call has no such column.
 std::string read_label_delimiter(CallReader& call, const FieldArguments& arguments);
 
 // A label that is written as a whole number is one; "007" is a name.

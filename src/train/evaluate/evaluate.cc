@@ -180,7 +180,7 @@ std::optional<Evaluation> EvaluationRunner::run(state::DeviceArrays& state, cons
   out.multi_hot = sets[0].multi_hot;
   evaluators::Outcome outcome = plan_->evaluator->outcome(std::move(sets));
   const std::vector<evaluators::ScoreKind> kinds = plan_->evaluator->score_kinds();
-  TESSERA_CHECK(outcome.scores.size() == kinds.size(), "{} figures for {} scores", outcome.scores.size(), kinds.size());
+  TESSERA_CHECK(outcome.scores.size() == kinds.size(), "{} values for {} scores", outcome.scores.size(), kinds.size());
   for (size_t i = 0; i < kinds.size(); ++i) out.scores.values.push_back({kinds[i].name, kinds[i].share, outcome.scores[i]});
   std::stable_partition(out.scores.values.begin(), out.scores.values.end(), [](const Score& score) { return score.share; });
   out.columns = std::move(outcome.columns);

@@ -23,9 +23,9 @@ namespace {
 // What follows from the disk, as the leader sees it, where all processes save or none.
 bool leader_says(Run& run, bool yes) {
   if (!run.saves_jointly) return yes;
-  std::byte said{yes};
-  run.processes.copy_from_leader({&said, 1});
-  return said != std::byte{0};
+  std::byte answer{yes};
+  run.processes.copy_from_leader({&answer, 1});
+  return answer != std::byte{0};
 }
 
 }  // namespace
