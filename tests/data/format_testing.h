@@ -1,5 +1,6 @@
 #pragma once
-// The data sets of tests/references/formats (made by tools/references/data_formats.py), and helpers of the sources' tests.
+// The data sets of tests/references/formats (made by tools/references/formats/data_formats.py), and helpers of the sources'
+// tests.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

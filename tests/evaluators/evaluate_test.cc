@@ -459,7 +459,7 @@ TEST(Evaluators, FlipAveragesTheLogitsOfMirrorImages) {
       AllOf(HasSubstr("eval.top7.tta"), HasSubstr("flip")));
 }
 
-// torchvision's FiveCrop and TenCrop (tools/references/crops.py).
+// torchvision's FiveCrop and TenCrop (tools/references/images/crops.py).
 TEST(Evaluators, CropsLieWhereTorchvisionCuts) {
   std::ifstream file(testing::source_path("tests/references/crops.json"));
   const json cases = json::parse(file);

@@ -1,4 +1,5 @@
-// The operations of src/data/augment on given parameters, against Pillow, timm and torchvision (tools/references/augment.py).
+// The operations of src/data/augment on given parameters, against Pillow, timm and torchvision
+// (tools/references/images/augment.py).
 #include <gtest/gtest.h>
 
 #include <set>

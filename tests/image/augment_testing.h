@@ -1,5 +1,5 @@
 #pragma once
-// The pictures of tools/references/augment.py and tensorflow_ops.py, and their steps.
+// The pictures of tools/references/images/augment.py and tensorflow_ops.py, and their steps.
 
 #include <nlohmann/json.hpp>
 #include <string>

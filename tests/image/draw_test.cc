@@ -1,5 +1,5 @@
 // What the random ops draw: a million draws each against formulas, or against as many of timm's and TensorFlow's own
-// (tools/references/crop_draws.py, tensorflow_crop_draws.py). No picture is touched.
+// (tools/references/images/crop_draws.py, tensorflow_crop_draws.py). No picture is touched.
 #include <gtest/gtest.h>
 
 #include <algorithm>

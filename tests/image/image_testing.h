@@ -11,7 +11,7 @@
 
 namespace tessera::image::testing {
 
-// tools/references/formula.py's image(name, height, width): noise that every reference script can make too.
+// tools/references/shared/formula.py's image(name, height, width): noise that every reference script can make too.
 Image formula_image(const std::string& name, int width, int height);
 // Smooth gradients with a few edges, so that a JPEG of it is small and looks like a photograph.
 Image photo(int width, int height, uint32_t seed = 1);

@@ -1,4 +1,4 @@
-// big_vision's operations and TensorFlow's resizes (tools/references/tensorflow_ops.py).
+// big_vision's operations and TensorFlow's resizes (tools/references/images/tensorflow_ops.py).
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,4 +1,5 @@
-// Captions that a model writes, token by token those of plain loops over big_vision's own model (tools/references/captions.py).
+// Captions that a model writes, token by token those of plain loops over big_vision's own model
+// (tools/references/models/captions.py).
 
 #include "inference/captions.h"
 

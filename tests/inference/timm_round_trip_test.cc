@@ -1,5 +1,5 @@
-// timm's directories of every family (tools/references/timm_local_dir.py): read, they give timm's logits; written again, they
-// are what timm wrote; and what training leaves alone comes back bit for bit.
+// timm's directories of every family (tools/references/models/timm_local_dir.py): read, they give timm's logits; written again,
+// they are what timm wrote; and what training leaves alone comes back bit for bit.
 
 #include <gtest/gtest.h>
 
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 const char kViT[] = ", patch = 4, width = 24, depth = 2, heads = 2, mlp_dim = 96";
 
-// What compiles quickly; tools/references/check_families.py freezes parts of every family.
+// What compiles quickly; tools/references/models/check_families.py freezes parts of every family.
 INSTANTIATE_TEST_SUITE_P(Families, TimmRoundTripTrained,
                          ::testing::Values(Case{"vit", "", kViT, "blocks/.*"}, Case{"vit_distilled", "", kViT, "blocks/.*"}),
                          name_of);

@@ -1,4 +1,4 @@
-// Kernels of other patches and channels, against timm and big_vision's formula (tools/references/patches.py).
+// Kernels of other patches and channels, against timm and big_vision's formula (tools/references/models/patches.py).
 
 #include "interop/patches.h"
 

@@ -1,4 +1,4 @@
-// Positions on other grids, against timm and the formula of scipy.ndimage.zoom (tools/references/positions.py).
+// Positions on other grids, against timm and the formula of scipy.ndimage.zoom (tools/references/models/positions.py).
 
 #include "interop/positions.h"
 

@@ -1,5 +1,5 @@
-// timm's config.json, read and written; the whole directory that timm made (tools/references/timm_local_dir.py). Hugging Face's
-// beside it.
+// timm's config.json, read and written; the whole directory that timm made (tools/references/models/timm_local_dir.py). Hugging
+// Face's beside it.
 
 #include "interop/timm_config.h"
 

@@ -1,4 +1,4 @@
-// Against scikit-learn and big_vision: tools/references/metrics.py says on which features.
+// Against scikit-learn and big_vision: tools/references/training/metrics.py says on which features.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -204,7 +204,7 @@ TEST(Confusion, EqualsScikitLearn) {
   EXPECT_TRUE(std::isnan(empty.recall(0)) && std::isnan(empty.precision(1)));
 }
 
-// tools/references/class_scores.py
+// tools/references/training/class_scores.py
 TEST(ClassTally, EqualsScikitLearn) {
   std::ifstream in(testing::source_path("tests/references/class_scores.json"));
   for (const auto& one : nlohmann::json::parse(in)) {
@@ -243,7 +243,7 @@ void expect_score(const nlohmann::json& wanted, double value) {
   }
 }
 
-// tools/references/multi_label_scores.py
+// tools/references/training/multi_label_scores.py
 TEST(MultiLabelScores, EqualScikitLearn) {
   std::ifstream in(testing::source_path("tests/references/multi_label_scores.json"));
   const auto cases = nlohmann::json::parse(in);

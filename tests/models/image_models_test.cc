@@ -1,5 +1,5 @@
-// Every family against timm (tools/references/image_models.py): logits, gradients, five training steps, names of weights; and
-// every named variant's parameters.
+// Every family against timm (tools/references/models/image_models.py): logits, gradients, five training steps, names of
+// weights; and every named variant's parameters.
 
 #include <gmock/gmock.h>
 
@@ -204,7 +204,7 @@ std::unique_ptr<Classifier> make_named(const Family& family, const TimmArchitect
   return family.from_timm(architecture.args, {architecture.image_size, architecture.image_size, 3, 1000}, architecture.name);
 }
 
-// tools/references/timm_variants.py: for each name the elements of all parameters and a hash of their names and shapes.
+// tools/references/models/timm_variants.py: for each name the elements of all parameters and a hash of their names and shapes.
 TEST(NamedModels, HaveTimmsParameters) {
   std::ifstream in(testing::source_path("tests/references/timm_variants.json"));
   const json known = json::parse(in);

@@ -1,6 +1,6 @@
 // What weights begin as: by the code of timm (vision_transformer.py: init_weights_vit_timm and init_weights_vit_jax; resnet.py,
 // convnext.py and mlp_mixer.py: _init_weights) and of big_vision (models/vit.py), and drawn, beside what timm draws
-// (tools/references/initial_moments.py).
+// (tools/references/models/initial_moments.py).
 
 #include <gtest/gtest.h>
 

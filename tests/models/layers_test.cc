@@ -1,4 +1,4 @@
-// Layers for layer decay, as timm's group_matcher orders them (tools/references/layers.py).
+// Layers for layer decay, as timm's group_matcher orders them (tools/references/models/layers.py).
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Reference files of models (tools/references/vit.py, image_models.py), and a model run on the same weights and images.
+// Reference files of models (tools/references/models/vit.py, image_models.py), and a model run on the same weights and images.
 
 #include <gtest/gtest.h>
 

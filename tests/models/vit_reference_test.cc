@@ -1,5 +1,5 @@
 // Logits, losses and every parameter's gradient against timm's VisionTransformer and big_vision's ViT
-// (tools/references/vit.py).
+// (tools/references/models/vit.py).
 
 #include <gtest/gtest.h>
 

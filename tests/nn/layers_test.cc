@@ -154,7 +154,7 @@ TEST(BatchNorm, MovesItsStatisticsAsTorch) {
   EXPECT_EQ(used.size(), 1u);
 }
 
-// timm's SplitBatchNorm2d, of tools/references/split_norm.py.
+// timm's SplitBatchNorm2d, of tools/references/models/split_norm.py.
 TEST(BatchNorm, SplitsTheBatchAsTimm) {
   std::ifstream file(testing::source_path("tests/references/split_norm.json"));
   const nlohmann::json want = nlohmann::json::parse(file);

@@ -1,5 +1,5 @@
-// CapPa against big_vision's own code (tools/references/cappa.py): logits and losses in both ways of predicting, as training
-// drew them, the gradient of every parameter, perplexity and the scores of prompts.
+// CapPa against big_vision's own code (tools/references/models/cappa.py): logits and losses in both ways of predicting, as
+// training drew them, the gradient of every parameter, perplexity and the scores of prompts.
 
 #include "models/image_text/cappa.h"
 

@@ -1,5 +1,5 @@
-// Losses of classifiers against timm's and big_vision's own code (tools/references/losses.py, big_vision_losses.py): the value
-// and the gradient of the logits. And what their sections can get wrong.
+// Losses of classifiers against timm's and big_vision's own code (tools/references/training/losses.py, big_vision_losses.py):
+// the value and the gradient of the logits. And what their sections can get wrong.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

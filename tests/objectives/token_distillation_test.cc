@@ -1,5 +1,5 @@
-// Training with a distillation token against timm's TokenDistillationTask (tools/references/vit.py): the class head's logits,
-// the loss, and the gradient of every parameter.
+// Training with a distillation token against timm's TokenDistillationTask (tools/references/models/vit.py): the class head's
+// logits, the loss, and the gradient of every parameter.
 
 #include <gtest/gtest.h>
 

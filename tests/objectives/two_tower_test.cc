@@ -1,4 +1,4 @@
-// Two towers and their losses against big_vision's own code (tools/references/two_tower.py): vectors, similarities, both
+// Two towers and their losses against big_vision's own code (tools/references/models/two_tower.py): vectors, similarities, both
 // losses, the gradient of every parameter, updates; and what a causal mask hides.
 
 #include "models/image_text/two_tower.h"

@@ -1,4 +1,4 @@
-// Averages of weights follow timm's ModelEmaV3 (tools/references/schedules.py).
+// Averages of weights follow timm's ModelEmaV3 (tools/references/training/schedules.py).
 
 #include "optim/average.h"
 

@@ -1,6 +1,6 @@
-// Twenty updates of every optimizer follow the originals: timm's and torch's (tools/references/optimizers.py), optax's with
-// big_vision's additions (big_vision_optimizers.py). Parameters are scalars, vectors, matrices and filters, alone and stacked:
-// each block of a stack must come out as the original's array of its own.
+// Twenty updates of every optimizer follow the originals: timm's and torch's (tools/references/training/optimizers.py), optax's
+// with big_vision's additions (big_vision_optimizers.py). Parameters are scalars, vectors, matrices and filters, alone and
+// stacked: each block of a stack must come out as the original's array of its own.
 
 #include <gtest/gtest.h>
 

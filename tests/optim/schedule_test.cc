@@ -115,7 +115,8 @@ std::vector<float> reference(const testing::ReferenceFile& file, const std::stri
   return values;
 }
 
-// timm's schedules (tools/references/schedules.py) and big_vision's (big_vision_optimizers.py), on the host and in a graph.
+// timm's schedules (tools/references/training/schedules.py) and big_vision's (big_vision_optimizers.py), on the host and in a
+// graph.
 TEST(Schedule, TwoHundredPointsFollowTheOriginals) {
   for (const char* name : {"schedules", "big_vision_schedules"}) {
     const auto file = testing::read_references(testing::source_path("tests/references/") + std::string(name) + ".safetensors");

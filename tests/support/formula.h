@@ -1,5 +1,5 @@
 #pragma once
-// The deterministic values of tools/references/formula.py, from which the reference files in tests/references are made.
+// The deterministic values of tools/references/shared/formula.py, from which the reference files in tests/references are made.
 
 #include <cmath>
 #include <cstdint>

@@ -14,6 +14,8 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 deps=$(cd "$here/../.." && pwd)/.deps
+# The scripts of one folder use modules of others.
+modules=$here/shared:$here/models:$here/images:$here/training:$here/formats:$here/commands
 
 # need LIST ENVIRONMENT [pip option...]: the environment with what LIST names.
 need() {
@@ -31,14 +33,14 @@ need() {
   cp "$list" "$venv/requirements.txt"
 }
 
-export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1
+export PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 PYTHONPATH="$modules"
 [ $# -gt 0 ] || set -- vit adamw bf16_steps optimizers schedules pillow_resize timm_local_dir positions patches timm_vit_table \
   image_models layers initial_moments timm_variants losses mixup augment crop_draws tensorflow_ops tensorflow_crop_draws data_formats text fuzz_seeds \
   hugging_face_weights hugging_face_processors lr_suggestions timm_inputs csv_tables class_scores multi_label_scores mat_files torch_files split_norm crops cudnn_attention ${TIMM:+timm_commands} ${BIG_VISION:+cappa captions two_tower metrics big_vision_text_ops big_vision_optimizers big_vision_weights big_vision_losses}
 for script; do
   case $script in
     fuzz_seeds | csv_tables)  # need Python's own library alone
-      "${PYTHON:-python3}" "$here/$script.py"
+      "${PYTHON:-python3}" "$here"/*/"$script.py"
       continue
       ;;
     packages)  # what tests read exported models with
@@ -54,10 +56,10 @@ for script; do
     hugging_face_weights | hugging_face_processors)
       need requirements.txt references
       need requirements-transformers.txt references-transformers
-      export PYTHONPATH="$venv/lib/python3.11/site-packages"
+      export PYTHONPATH="$venv/lib/python3.11/site-packages:$modules"
       venv=$deps/references
       ;;
     *) need requirements.txt references ;;
   esac
-  "$venv/bin/python" "$here/$script.py"
+  "$venv/bin/python" "$here"/*/"$script.py"
 done

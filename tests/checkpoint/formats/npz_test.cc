@@ -1,4 +1,4 @@
-// NumPy's files: those that NumPy wrote (tools/references/big_vision_weights.py), and bytes that are not quite right.
+// NumPy's files: those that NumPy wrote (tools/references/models/big_vision_weights.py), and bytes that are not quite right.
 #include "checkpoint/formats/npz.h"
 
 #include <gmock/gmock.h>

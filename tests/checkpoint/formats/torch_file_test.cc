@@ -1,4 +1,4 @@
-// Files of torch.save: those that torch wrote (tools/references/torch_files.py), and pickles that are not quite right.
+// Files of torch.save: those that torch wrote (tools/references/models/torch_files.py), and pickles that are not quite right.
 #include "checkpoint/formats/torch_file.h"
 
 #include <gmock/gmock.h>

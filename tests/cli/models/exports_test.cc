@@ -1,5 +1,5 @@
-// Exported models, read by the libraries that they are for, where these are installed: JAX by ./dev test, timm and transformers by
-// ./dev export-deps (tools/references/check_export.py).
+// Exported models, read by the libraries that they are for, where these are installed: JAX by ./dev test, timm and transformers
+// by ./dev export-deps (tools/references/models/check_export.py).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,8 +51,8 @@ class Exports : public ::testing::Test {
                                             "val/right/1.png", "--json", "--logits"}));
     const std::string command = "cd '" + folder_.path().string() + "' && OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 PYTHONPATH='" +
                                 path + "' '" + testing::references_path("references") + "/bin/python' '" +
-                                testing::source_path("tools/references/check_export.py") + "' " + directory + " " + images +
-                                " --library " + library + " --expect ours.jsonl 2> said";
+                                testing::source_path("tools/references/models/check_export.py") + "' " + directory + " " +
+                                images + " --library " + library + " --expect ours.jsonl 2> said";
     const int status = std::system(command.c_str());
     std::string said = read_file(folder_ / "said");
     EXPECT_EQ(status, 0) << said;

@@ -35,7 +35,7 @@ TEST(Predict, EqualsTimm) {
   }
 }
 
-// The logits are transformers' own, of its own preprocessing (tools/references/hugging_face_weights.py).
+// The logits are transformers' own, of its own preprocessing (tools/references/models/hugging_face_weights.py).
 TEST(Predict, EqualsHuggingFace) {
   const std::string directory = testing::source_path("tests/references/hugging_face_dir");
   const Outcome outcome = run_program({"predict", "--from", directory, kReference + "/image.png", "--json", "--logits"});

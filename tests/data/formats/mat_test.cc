@@ -1,4 +1,4 @@
-// MAT-files: those that scipy wrote, as scipy reads them (tools/references/mat_files.py).
+// MAT-files: those that scipy wrote, as scipy reads them (tools/references/formats/mat_files.py).
 
 #include "data/formats/mat.h"
 

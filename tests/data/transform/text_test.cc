@@ -1,4 +1,4 @@
-// Tokenizers and rows of ids against the libraries that own them (tools/references/text.py).
+// Tokenizers and rows of ids against the libraries that own them (tools/references/formats/text.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Rates of layer decay are timm's, for every parameter of every family (tools/references/layers.py).
+// Rates of layer decay are timm's, for every parameter of every family (tools/references/models/layers.py).
 
 #include <gtest/gtest.h>
 

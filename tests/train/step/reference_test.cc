@@ -1,6 +1,6 @@
-// Ten optimizer steps of a small ViT follow PyTorch's (tools/references/adamw.py): losses, gradient norms and what the
+// Ten optimizer steps of a small ViT follow PyTorch's (tools/references/training/adamw.py): losses, gradient norms and what the
 // parameters come to, for AdamW, AdamW with label smoothing and with adaptive clipping, Adam, and SGD. Fifty in bf16 follow its
-// autocast (tools/references/bf16_steps.py).
+// autocast (tools/references/models/bf16_steps.py).
 
 #include <gtest/gtest.h>
 

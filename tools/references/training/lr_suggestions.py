@@ -67,7 +67,7 @@ def main():
         entry = {"name": name, "lrs": lrs.tolist(), "losses": losses.tolist()}
         entry.update({key: suggestion(function, lrs, losses) for key, function in functions.items()})
         out.append(entry)
-    path = pathlib.Path(__file__).resolve().parents[2] / "tests/references/lr_suggestions.json"
+    path = pathlib.Path(__file__).resolve().parents[3] / "tests/references/lr_suggestions.json"
     path.write_text(json.dumps(out, indent=1) + "\n")
 
 

@@ -25,7 +25,7 @@ import webdataset
 from array_record.python import array_record_data_source, array_record_module
 from PIL import Image
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 FORMATS = ROOT / "tests" / "references" / "formats"
 CLASSES = ["cat", "dog", "owl"]
 

@@ -26,7 +26,7 @@ sys.modules["big_vision.pp.tokenizer"].Tokenizer = object
 import tensorflow as tf
 from big_vision.pp import ops_general, ops_text
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "references" / "text" / "big_vision_ops.json"
+OUT = pathlib.Path(__file__).resolve().parents[3] / "tests" / "references" / "text" / "big_vision_ops.json"
 ONE = {"question": "What is this?", "answer": "A {cat}, näher", "empty": ""}
 MANY = {"captions": ["One", "Two TWO", "ÄÖ"], "titles": ["x", "y", "z"], "none": []}
 

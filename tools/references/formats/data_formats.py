@@ -34,7 +34,7 @@ import webdataset
 from array_record.python import array_record_module
 from PIL import Image
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "references" / "formats"
+OUT = pathlib.Path(__file__).resolve().parents[3] / "tests" / "references" / "formats"
 CLASSES = ["cat", "dog", "owl"]
 COUNT = 12
 

@@ -23,7 +23,7 @@ import random
 import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "references" / "text"
+OUT = pathlib.Path(__file__).resolve().parents[3] / "tests" / "references" / "text"
 
 
 def corpus():

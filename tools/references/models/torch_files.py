@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-OUT = Path(__file__).parents[2] / "tests/references/torch"
+OUT = Path(__file__).parents[3] / "tests/references/torch"
 
 
 def tensors():

@@ -14,7 +14,7 @@ from timm.models import get_pretrained_cfg
 
 from timm_variants import names
 
-OUT = Path(__file__).resolve().parents[2] / "src" / "recipe" / "translate" / "timm_inputs.def"
+OUT = Path(__file__).resolve().parents[3] / "src" / "recipe" / "translate" / "timm_inputs.def"
 
 
 def numbers(values):
@@ -40,7 +40,7 @@ def main():
         for full in sorted(t for t in tagged if t.split(".")[0] == name):
             if row(full).split(", ", 1)[1] != default.split(", ", 1)[1]:
                 lines.append(f'TIMM_INPUT("{full}", {row(full)})\n')
-    head = f"// Made by tools/references/timm_inputs.py with timm {timm.__version__}.\n"
+    head = f"// Made by tools/references/commands/timm_inputs.py with timm {timm.__version__}.\n"
     OUT.write_text(head + "".join(lines))
 
 

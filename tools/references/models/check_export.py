@@ -1,7 +1,7 @@
 """Prints timm's or transformers' predictions for a model directory, a JSON object a line, or checks Tessera's.
 
 Run (run.sh makes the environment):
-  .deps/references/bin/python tools/references/check_export.py DIR IMAGE... [--library transformers] [--expect FILE]
+  .deps/references/bin/python tools/references/models/check_export.py DIR IMAGE... [--library transformers] [--expect FILE]
     [--tolerance 1e-3]
 
 DIR holds config.json and model.safetensors (`tessera export`, or timm's save_for_hf). Each image goes

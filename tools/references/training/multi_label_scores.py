@@ -50,7 +50,7 @@ def main():
     cases = {"multi_label": [several(draw, 40, 6, 0.3), several(draw, 12, 9, 0.08), several(draw, 30, 3, 0.6, 0.2),
                              several(draw, 25, 2, 0.4, 0.9), several(draw, 4, 3, 0.0)],
              "one_label": [one(draw, 30, 2), one(draw, 40, 5), one(draw, 13, 12)]}
-    path = Path(__file__).parents[2] / "tests/references/multi_label_scores.json"
+    path = Path(__file__).parents[3] / "tests/references/multi_label_scores.json"
     path.write_text("{\n" + ",\n".join(f'"{kind}": [\n' + ",\n".join(map(json.dumps, of)) + "\n]" for kind, of in cases.items()) + "\n}\n")
 
 

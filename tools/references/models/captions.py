@@ -106,7 +106,7 @@ def reference(m):
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     found = {name: reference(m) for name, m in CASES.items()}
-    with open(os.path.join(here, "../../tests/references/captions.json"), "w") as file:
+    with open(os.path.join(here, "../../../tests/references/captions.json"), "w") as file:
         file.write("{\n" + ",\n".join(f'"{name}": {json.dumps(case)}' for name, case in found.items()) + "\n}\n")
     for name, case in found.items():
         print(name, "margin", case["margin"], *case["greedy"], sep="\n  ")

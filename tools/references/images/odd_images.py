@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/image/images"
+FOLDER = pathlib.Path(__file__).resolve().parents[3] / "tests/image/images"
 W, H = 67, 45
 
 

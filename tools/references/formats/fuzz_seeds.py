@@ -9,7 +9,7 @@ import shutil
 import struct
 import zipfile
 
-CORPUS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "corpus"
+CORPUS = pathlib.Path(__file__).resolve().parents[3] / "tests" / "fuzz" / "corpus"
 
 
 def put(target, name, content):

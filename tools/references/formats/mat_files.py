@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy import io
 
-OUT = Path(__file__).resolve().parents[2] / "tests" / "references" / "mat"
+OUT = Path(__file__).resolve().parents[3] / "tests" / "references" / "mat"
 
 SYNSETS = [  # number, WordNet id, words, gloss, children, training images
     (1, "n02119789", "kit fox, Vulpes macrotis", "small grey fox", [], 3),

@@ -20,7 +20,7 @@ import torch
 from timm import utils
 from timm.scheduler import create_scheduler_v2, scheduler_kwargs
 
-TESTS = Path(__file__).resolve().parents[2] / "tests" / "references"
+TESTS = Path(__file__).resolve().parents[3] / "tests" / "references"
 MAIN, BITS, VIT_10B = "aa4b585", "a25bf97", "d672ec7"
 
 

@@ -29,7 +29,7 @@ def table(draw, separator, quoting, end):
 def main():
     draw = random.Random(0)
     tables = [table(draw, separator, quoting, end) for separator in ",;\t|" for quoting in QUOTINGS for end in ("\n", "\r\n")]
-    path = pathlib.Path(__file__).parents[2] / "tests/references/csv_tables.json"
+    path = pathlib.Path(__file__).parents[3] / "tests/references/csv_tables.json"
     path.write_text(json.dumps(tables, ensure_ascii=False, indent=0) + "\n")
 
 

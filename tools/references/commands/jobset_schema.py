@@ -1,7 +1,7 @@
 """The JSON schema of JobSet's v1alpha2 objects, small, for tests/launch.
 
     git clone https://github.com/kubernetes-sigs/jobset && git -C jobset checkout 08dfbdfd682714a9ab929633eca8dc95315187e7
-    python3 tools/references/jobset_schema.py jobset/config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml
+    python3 tools/references/commands/jobset_schema.py jobset/config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml
 
 Descriptions go, and parts of pods that `tessera launch` doesn't write. Keys that the schema doesn't know are refused, as the API
 server does it with strict validation.
@@ -48,7 +48,7 @@ def main():
     schema["properties"]["metadata"] = {"type": "object", "required": ["name"], "additionalProperties": False, "properties": {
         "name": {"type": "string", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}}}
     schema["required"] = ["apiVersion", "kind", "metadata", "spec"]
-    target = pathlib.Path(__file__).parents[2] / "tests/references/jobset_schema.json"
+    target = pathlib.Path(__file__).parents[3] / "tests/references/jobset_schema.json"
     target.write_text(json.dumps(schema, separators=(",", ":"), sort_keys=True) + "\n")
 
 

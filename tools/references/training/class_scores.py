@@ -38,7 +38,7 @@ def main():
     cases.append(case(2, [0, 1, 0, 1], [1, 0, 1, 0]))
     cases.append(case(2, [1, 1, 1], [1, 1, 1]))
     cases.append(case(2, [1, 1, 1], [0, 0, 0]))
-    path = Path(__file__).parents[2] / "tests/references/class_scores.json"
+    path = Path(__file__).parents[3] / "tests/references/class_scores.json"
     path.write_text("[\n" + ",\n".join(json.dumps(one) for one in cases) + "\n]\n")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-TESTS = Path(__file__).resolve().parents[2] / "tests" / "references"
+TESTS = Path(__file__).resolve().parents[3] / "tests" / "references"
 
 
 def save(file_name, tensors, config):

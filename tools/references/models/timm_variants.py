@@ -13,7 +13,7 @@ import torch
 
 from tensors import TESTS
 
-MODELS = Path(__file__).resolve().parents[2] / "src" / "models"
+MODELS = Path(__file__).resolve().parents[3] / "src" / "models"
 
 
 def names():

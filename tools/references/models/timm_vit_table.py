@@ -18,7 +18,7 @@ from timm.layers import LayerNorm
 from timm.models import deit
 from timm.models import vision_transformer as vt
 
-OUT = Path(__file__).resolve().parents[2] / "src" / "models" / "timm_vits.def"
+OUT = Path(__file__).resolve().parents[3] / "src" / "models" / "vit" / "timm_vits.def"
 KNOWN = {
     "patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "qk_norm", "proj_bias", "init_values", "class_token",
     "pos_embed", "no_embed_class", "reg_tokens", "pre_norm", "final_norm", "fc_norm", "global_pool", "pool_include_prefix",
@@ -70,7 +70,7 @@ def main():
     names = [n for n in timm.list_models(module="vision_transformer") if hasattr(vt, n)]
     names += timm.list_models("deit*", module="deit")
     rows = [r for r in map(row, names) if r]
-    head = "// timm's ViTs: name, image size, VisionTransformer's arguments. Made by tools/references/timm_vit_table.py, timm "
+    head = "// timm's ViTs: name, image size, VisionTransformer's arguments. Made by tools/references/models/timm_vit_table.py, timm "
     OUT.write_text(head + timm.__version__ + ".\n" + "\n".join(rows) + "\n")
     print(f"{OUT.name}: {len(rows)} of {len(names)} models")
 

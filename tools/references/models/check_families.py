@@ -2,10 +2,10 @@
 them with what Tessera says of the same images.
 
 Run (run.sh makes the environments; LIBRARY is timm, transformers or big_vision):
-  .deps/references/bin/python tools/references/check_families.py timm [CASE...]
-  PYTHONPATH=<site-packages of .deps/references-transformers> .deps/references/bin/python tools/references/check_families.py transformers
+  .deps/references/bin/python tools/references/models/check_families.py timm [CASE...]
+  PYTHONPATH=<site-packages of .deps/references-transformers> .deps/references/bin/python tools/references/models/check_families.py transformers
   BIG_VISION=<checkout of google-research/big_vision at 0127fb6> .deps/references-jax/bin/python \\
-    tools/references/check_families.py big_vision
+    tools/references/models/check_families.py big_vision
 
 Each case is five steps of AdamW on noise by bin/tessera (--tessera), in a temporary folder. Then:
   timm, transformers   `tessera predict --json --logits` of pictures against check_export.py's line: file names, logits,
@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "shared"))
 import formula
 
 COUNT, TOKENS, VOCABULARY = 8, 6, 30
@@ -269,7 +270,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", choices=CASES)
     parser.add_argument("cases", nargs="*", metavar="CASE")
-    parser.add_argument("--tessera", default=Path(__file__).resolve().parents[2] / "bin" / "tessera")
+    parser.add_argument("--tessera", default=Path(__file__).resolve().parents[3] / "bin" / "tessera")
     args = parser.parse_args()
     failed = False
     for case in args.cases or CASES[args.library]:
