@@ -71,10 +71,16 @@ nlohmann::ordered_json parse_state_json(const store::Bytes& bytes, const std::st
   }
 }
 
+// Version 3 is about names in COMMIT: the files may be those of an earlier version.
+bool is_version_of(const nlohmann::ordered_json& version, const Commit& commit) {
+  if (commit.version < kPrefixVersion) return version == commit.version;
+  return version.is_number_integer() && version >= kPlainVersion && version <= kPrefixVersion;
+}
+
 std::string read_state_json(const store::Bytes& bytes, const std::string& path, const Commit& commit) {
   const nlohmann::ordered_json json = parse_state_json(bytes, path);
   try {
-    if (json.at("format_version") != commit.version || json.at("step") != commit.step) {
+    if (!is_version_of(json.at("format_version"), commit) || json.at("step") != commit.step) {
       throw data_error(fmt::format("`{}` belongs to another checkpoint", path));
     }
     return json.at("state").dump();
@@ -108,7 +114,7 @@ LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, co
   std::vector<store::Bytes> contents = map_checked(path, commit, alone, fetch);
   const auto file_path = [&](size_t i) { return store::join_path(path, commit.files[i].name); };
   for (size_t i = 0; i < contents.size(); ++i) {
-    if (commit.files[i].name == kStateJsonFile) loaded.state_json = read_state_json(contents[i], file_path(i), commit);
+    if (commit.files[i].name == state_json_name(commit)) loaded.state_json = read_state_json(contents[i], file_path(i), commit);
   }
   const auto in_order = state_files(commit);
   for (const size_t i : *in_order) {

@@ -24,6 +24,9 @@ constexpr std::string_view kStatePrefix = "state-", kStateSuffix = ".safetensors
 constexpr std::string_view kFormatName = "tessera checkpoint";
 constexpr int64_t kMaxCommitBytes = 1 << 20;
 
+// The second checkpoint of a step has the first prefix. Short ones: a list of all files has to fit COMMIT.
+constexpr int64_t kFirstPrefix = 2, kLastPrefix = 999;
+
 std::optional<int64_t> parse_digits(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -70,19 +73,25 @@ int64_t count_at(const nlohmann::json& json, const char* key, const std::string&
 }
 
 void check_version(int64_t version, const std::string& path) {
-  if (version >= kPlainVersion && version <= kPiecesVersion) return;
+  if (version >= kPlainVersion && version <= kPrefixVersion) return;
   throw data_error(
-      fmt::format("`{}` has format version {}; this program reads versions up to {}", path, version, kPiecesVersion), {},
+      fmt::format("`{}` has format version {}; this program reads versions up to {}", path, version, kPrefixVersion), {},
       "use the version of Tessera that wrote it");
 }
 
+// That of all files. Only version 3 has one.
+std::string_view prefix_of(const Commit& commit) {
+  return commit.version < kPrefixVersion || commit.files.empty() ? "" : name_prefix(commit.files.front().name);
+}
+
 void check_list(const Commit& commit, const std::string& path) {
-  const auto is_json = [](const CommittedFile& file) { return file.name == kStateJsonFile; };
+  const std::string state_json = state_json_name(commit);
+  const auto is_json = [&](const CommittedFile& file) { return file.name == state_json; };
   if (std::count_if(commit.files.begin(), commit.files.end(), is_json) != 1) {
-    throw damaged_file(path, fmt::format("it must list `{}` once", kStateJsonFile));
+    throw damaged_file(path, fmt::format("it must list `{}` once", state_json));
   }
   if (state_files(commit)) return;
-  throw damaged_file(path, fmt::format("it must list `{}`{} once", kStateFile,
+  throw damaged_file(path, fmt::format("it must list `{}{}`{} once", prefix_of(commit), kStateFile,
                                        commit.version == kPlainVersion ? "" : ", or else each of its numbered files,"));
 }
 
@@ -143,10 +152,44 @@ std::string state_file_name(size_t index, size_t count) {
   return count == 1 ? std::string(kStateFile) : fmt::format("{}{:05}-of-{:05}{}", kStatePrefix, index + 1, count, kStateSuffix);
 }
 
+std::string state_json_name(const Commit& commit) { return fmt::format("{}{}", prefix_of(commit), kStateJsonFile); }
+
+std::string_view name_prefix(std::string_view name) {
+  const size_t end = name.find('-');
+  if (end == std::string_view::npos || !name.starts_with('r')) return {};
+  const auto number = parse_digits(name.substr(1, end - 1));
+  const bool ours = number && *number >= kFirstPrefix && *number <= kLastPrefix && name[1] != '0';
+  return ours ? name.substr(0, end + 1) : std::string_view();
+}
+
+bool same_content(const Commit& a, const Commit& b) {
+  const auto same = [](const CommittedFile& x, const CommittedFile& y) {
+    return x.size == y.size && x.crc32c == y.crc32c &&
+           x.name.substr(name_prefix(x.name).size()) == y.name.substr(name_prefix(y.name).size());
+  };
+  return a.step == b.step && a.run == b.run && std::ranges::equal(a.files, b.files, same);
+}
+
+std::string other_prefix(const Commit& there) {
+  const std::string_view before = there.files.empty() ? "" : name_prefix(there.files.front().name);
+  const int64_t last = before.empty() ? kLastPrefix : *parse_digits(before.substr(1, before.size() - 2));
+  return fmt::format("r{}-", last == kLastPrefix ? kFirstPrefix : last + 1);
+}
+
+Commit with_prefix(Commit commit, std::string_view prefix) {
+  for (CommittedFile& file : commit.files)
+    file.name = fmt::format("{}{}", prefix, std::string_view(file.name).substr(name_prefix(file.name).size()));
+  commit.version = kPrefixVersion;
+  return commit;
+}
+
 std::optional<std::vector<size_t>> state_files(const Commit& commit) {
   std::map<std::string_view, size_t> found;
+  const std::string_view prefix = prefix_of(commit);
   for (size_t i = 0; i < commit.files.size(); ++i) {
-    const std::string_view name = commit.files[i].name;
+    std::string_view name = commit.files[i].name;
+    if (!name.starts_with(prefix)) return std::nullopt;
+    name.remove_prefix(prefix.size());
     const bool numbered = commit.version >= kPiecesVersion && name.starts_with(kStatePrefix) && name.ends_with(kStateSuffix);
     if ((numbered || name == kStateFile) && !found.emplace(name, i).second) return std::nullopt;
   }

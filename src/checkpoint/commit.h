@@ -49,7 +49,8 @@ struct CommittedFile {
 };
 
 // Version 1: one file of whole arrays. Version 2, written only where it is needed: several files, or slices of arrays.
-inline constexpr int64_t kPlainVersion = 1, kPiecesVersion = 2;
+// Version 3: as 2, and all names have a prefix, since the checkpoint was written beside another one of its step.
+inline constexpr int64_t kPlainVersion = 1, kPiecesVersion = 2, kPrefixVersion = 3;
 
 struct Commit {
   int64_t step = 0;
@@ -60,6 +61,17 @@ struct Commit {
 
 // "state.safetensors" for one file, "state-00001-of-00005.safetensors" for the first of five.
 std::string state_file_name(size_t index, size_t count);
+// "state.json", with the prefix of the checkpoint's files.
+std::string state_json_name(const Commit& commit);
+// What a file's name begins with where it was written beside another one of its step: "r2-" of "r2-state.json". Else empty.
+std::string_view name_prefix(std::string_view name);
+// Whether both have the same contents of the same step, whatever the prefixes of their files.
+bool same_content(const Commit& a, const Commit& b);
+// A prefix that the files of `there` don't have: those of another checkpoint of the step may be written beside them, and
+// COMMIT then lists the ones or the others.
+std::string other_prefix(const Commit& there);
+// The same files under names that begin so.
+Commit with_prefix(Commit commit, std::string_view prefix);
 // The indices in `commit.files` of the files of arrays, in the order of their numbers. Nothing when they are not all there,
 // each once.
 std::optional<std::vector<size_t>> state_files(const Commit& commit);

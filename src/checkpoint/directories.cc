@@ -51,8 +51,8 @@ void remove_objects(const std::string& url) {
 }  // namespace
 
 bool is_own_file(std::string_view name) {
-  static const Pattern own(
-      R"(COMMIT|state\.json|state(-[0-9]{5,}-of-[0-9]{5,})?\.safetensors|part-[0-9]{5,}-of-[0-9]{5,}\.json(\.tmp-[0-9]+)?)");
+  static const Pattern own(R"(COMMIT|(r[0-9]+-)?state(\.json|(-[0-9]{5,}-of-[0-9]{5,})?\.safetensors)|)"
+                           R"(part-[0-9]{5,}-of-[0-9]{5,}\.json(\.tmp-[0-9]+)?)");
   return own.matches(name);
 }
 
@@ -84,6 +84,14 @@ void remove_checkpoint(store::FileSystem& files, const std::string& directory, c
   if (others.empty()) return parent->remove_directory(name);
   // The warning comes once: the next time no file of ours is left to remove.
   if (others.size() < before) warn_about(others, store::join_path(directory, name));
+}
+
+void remove_unlisted(store::FileSystem& files, const std::string& path, const Commit& commit) {
+  for (const store::FileInfo& entry : files.list(path)) {
+    const bool listed = std::ranges::find(commit.files, entry.name, &CommittedFile::name) != commit.files.end();
+    if (listed || entry.directory || entry.name == kCommitFile || !is_own_file(entry.name)) continue;
+    files.remove_file(store::join_path(path, entry.name));
+  }
 }
 
 std::string put_aside(store::FileSystem& files, const std::string& directory, const std::string& name, std::string_view why) {

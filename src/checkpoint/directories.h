@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/commit.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
@@ -26,6 +27,10 @@ Condition condition_of(store::FileSystem& files, const std::string& path, const 
 // and a warning names them. Of a symbolic link only the link goes. Nothing there: does nothing. In a bucket all objects below
 // that name go, COMMIT first.
 void remove_checkpoint(store::FileSystem& files, const std::string& directory, const std::string& name);
+
+// Removes the files of ours in the checkpoint `path` that its COMMIT, `commit`, does not list: those of the one that it
+// replaced.
+void remove_unlisted(store::FileSystem& files, const std::string& path, const Commit& commit);
 
 // Renames `name` in `directory` to `<name>.<why>`, with a number where that exists ("step_000000040.damaged.2"): no reader
 // looks there, and nothing removes it. Durable. Gives the new path.

@@ -44,14 +44,12 @@ std::string JointSave::part_name(int64_t index) const {
 
 std::string JointSave::word(const std::string& name) const { return fmt::format("{}/{}", save_, name); }
 
-void JointSave::begin() { say(kBegunWord, ""); }
+void JointSave::begin(const std::string& prefix) { say(kBegunWord, prefix); }
 
-void JointSave::await_directory() {
-  if (writers_.words) {
-    wait_for_word("process 1 has not begun", kBegunWord);
-    return;
-  }
+std::string JointSave::await_directory() {
+  if (writers_.words) return wait_for_word("process 1 has not begun", kBegunWord);
   wait_until("process 1 has not begun", [](const Seen& seen) { return seen.directory; });
+  return {};
 }
 
 void JointSave::hand_in(const Commit& part) {

@@ -61,10 +61,10 @@ class JointSave {
   // directory have taken its path meanwhile, that one is left alone. Null in a bucket.
   JointSave(store::FileSystem& files, store::Directory* directory, std::string temporary, const Writers& writers, int64_t save);
 
-  // Of the first, in a bucket: the place of the files is free.
-  void begin();
-  // Of all but the first: until the first one has made the directory.
-  void await_directory();
+  // Of the first, in a bucket: the files are written now, with that prefix (commit.h).
+  void begin(const std::string& prefix);
+  // Of all but the first: until the first one has made the directory. Gives the prefix, which is empty on a disk.
+  std::string await_directory();
   // Says that the files of this process are written.
   void hand_in(const Commit& part);
   // Of the first: what all handed in, the files in the order of the processes, once everyone has.

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -47,7 +49,7 @@ std::string CheckpointWriter::give_up(const std::string& why) {
   if (std::exchange(ended_, true)) return why;
   std::string reason = joint_ ? joint_->give_up(why) : why;
   try {
-    if (writers_.leads() && (begun_ || !in_place())) remove_temporary();  // else an older checkpoint has the place
+    if (writers_.leads() && (has_place_ || !in_place())) remove_written();  // else an older checkpoint has the place
   } catch (const InternalError&) {
     throw;
   } catch (...) {
@@ -58,16 +60,43 @@ std::string CheckpointWriter::give_up(const std::string& why) {
 
 void CheckpointWriter::begin() {
   if (std::exchange(begun_, true)) return;
-  if (!writers_.leads()) return joint_->await_directory();
+  if (!writers_.leads()) return take_prefix(joint_->await_directory());
+  if (in_place()) return begin_in_place();
   if (!held_) files_.make_directories(directory_);
   remove_temporary();
-  if (!held_) files_.make_directories(temporary_);
-  if (in_place()) joint_->begin();
-  if (!held_) return;
+  if (!held_) return files_.make_directories(temporary_);
   // By no path, which would make again what was moved away meanwhile.
   const std::string name = store::last_part(temporary_);
   if (!held_->info(name)) held_->make_directory(name);
   held_->sync();
+}
+
+// A checkpoint of the step that is there already, as one that owed an evaluation, stays until COMMIT lists the new files. They
+// get other names for that.
+void CheckpointWriter::begin_in_place() {
+  const std::string commit = store::join_path(path_, kCommitFile);
+  if (files_.info(commit)) {
+    std::string text = store::read_text(files_, commit);
+    try {
+      take_prefix(other_prefix(parse_commit(text, commit)));
+      replaced_ = std::move(text);
+    } catch (const Error&) {
+      // A damaged one goes.
+    }
+  }
+  has_place_ = true;
+  if (replaced_) {
+    if (writers_.expect_own) writers_.expect_own();
+  } else {
+    remove_temporary();
+    files_.make_directories(temporary_);
+  }
+  joint_->begin(prefix_);
+}
+
+void CheckpointWriter::take_prefix(std::string prefix) {
+  prefix_ = std::move(prefix);
+  if (!prefix_.empty()) commit_.version = kPrefixVersion;
 }
 
 void CheckpointWriter::write_group(const std::vector<HostTensor>& tensors) {
@@ -88,9 +117,9 @@ void CheckpointWriter::write_group(const std::vector<HostTensor>& tensors) {
   Metadata metadata{{"format", "tessera"}, {"step", std::to_string(commit_.step)}};
   if (!shapes.empty()) {
     metadata[kShapesKey] = shapes_text(shapes);
-    commit_.version = kPiecesVersion;
+    commit_.version = std::max(commit_.version, kPiecesVersion);
   }
-  const std::string name = state_file_name(numbers_.first + commit_.files.size(), numbers_.all);
+  const std::string name = prefix_ + state_file_name(numbers_.first + commit_.files.size(), numbers_.all);
   const FileSum sum = write_safetensors(files_, store::join_path(temporary_, name), views, metadata);
   commit_.files.push_back({name, sum.size, sum.crc32c});
 }
@@ -110,8 +139,8 @@ std::string CheckpointWriter::commit(const std::string& state_json, const std::f
   write_state_json(state_json);
   if (before_commit) before_commit();
   write_commit();
-  files_.sync_directory(temporary_);
-  in_place() ? void(ended_ = true) : take_name();
+  if (!in_place()) files_.sync_directory(temporary_);
+  in_place() ? commit_in_place() : take_name();
   if (joint_) joint_->end(path_, commit_);
   return path_;
 }
@@ -129,7 +158,7 @@ void CheckpointWriter::gather() {
   std::vector<std::string> paths;
   for (size_t i = 0; i < commit_.files.size(); ++i) {
     const std::string& name = commit_.files[i].name;
-    TESSERA_CHECK(name == state_file_name(i, numbers_.all), "file {} is `{}`", i, name);
+    TESSERA_CHECK(name == prefix_ + state_file_name(i, numbers_.all), "file {} is `{}`", i, name);
     paths.push_back(store::join_path(temporary_, name));
   }
   const std::vector<SafetensorsFile> written = open_headers(paths, files_);
@@ -163,6 +192,28 @@ void CheckpointWriter::take_name() {
   }
 }
 
+// COMMIT is there.
+void CheckpointWriter::commit_in_place() noexcept {
+  ended_ = true;
+  if (!replaced_) return;
+  try {
+    if (writers_.expect_own) writers_.expect_own();
+    remove_unlisted(files_, path_, commit_);
+  } catch (const InternalError&) {
+    std::terminate();
+  } catch (...) {
+    // They go with the checkpoint.
+  }
+}
+
+// Without COMMIT. One that a server took, and did not say so, has its files.
+void CheckpointWriter::remove_written() {
+  if (!replaced_) return remove_temporary();
+  if (writers_.expect_own) writers_.expect_own();
+  const std::string commit = store::join_path(path_, kCommitFile);
+  if (store::read_text(files_, commit) == *replaced_) remove_unlisted(files_, path_, parse_commit(*replaced_, commit));
+}
+
 // A process that was taken for dead, and goes on, must not remove what the next start of the run has committed meanwhile.
 void CheckpointWriter::remove_temporary() {
   if (writers_.expect_own) writers_.expect_own();
@@ -175,12 +226,12 @@ void CheckpointWriter::write_state_json(const std::string& state_json) {
   json["step"] = commit_.step;
   json["state"] = parse_ordered_json(state_json, "the state of a run");
   const std::string text = json.dump(2) + "\n";
-  const auto file = files_.create(store::join_path(temporary_, kStateJsonFile));
+  const std::string name = prefix_ + std::string(kStateJsonFile);
+  const auto file = files_.create(store::join_path(temporary_, name));
   file->write(store::as_bytes(text));
   file->sync();
   file->close();
-  commit_.files.push_back(
-      {std::string(kStateJsonFile), static_cast<int64_t>(text.size()), store::crc32c(store::as_bytes(text))});
+  commit_.files.push_back({name, static_cast<int64_t>(text.size()), store::crc32c(store::as_bytes(text))});
 }
 
 void CheckpointWriter::write_commit() {

@@ -49,6 +49,10 @@ class CheckpointWriter {
   // The files have their last names from the start: several writers in a bucket (Writers::words).
   bool in_place() const { return writers_.words != nullptr; }
   void begin();
+  void begin_in_place();
+  void take_prefix(std::string prefix);
+  void commit_in_place() noexcept;
+  void remove_written();
   void gather();
   void check_whole();
   void take_name();
@@ -63,8 +67,11 @@ class CheckpointWriter {
   store::Directory* const held_;
   std::optional<JointSave> joint_;  // of several writers
   Commit commit_;
-  StoredArrays arrays_;  // what was written here, without data
+  std::optional<std::string> replaced_;  // in_place(): COMMIT of the step, which stays until that of this save is there
+  std::string prefix_;                   // of this save's files, which lie beside those of the other one
+  StoredArrays arrays_;                  // what was written here, without data
   bool begun_ = false, ended_ = false;
+  bool has_place_ = false;  // in_place(): it is known what is there of the step, and this save may write and remove
 };
 
 }  // namespace tessera::checkpoint

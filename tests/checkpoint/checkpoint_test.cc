@@ -86,11 +86,40 @@ TEST(Commit, HostileListsAreRefused) {
   }
   EXPECT_THROW(parse_commit(files(""), "C"), Error);
   try {
-    parse_commit(sealed("{\"format\": \"tessera checkpoint\", \"version\": 3,\n"), "C");
+    parse_commit(sealed("{\"format\": \"tessera checkpoint\", \"version\": 4,\n"), "C");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("has format version 3; this program reads versions up to 2"));
+    EXPECT_THAT(error.what(), HasSubstr("has format version 4; this program reads versions up to 3"));
   }
+}
+
+// Of a checkpoint that was written beside another one of its step.
+TEST(Commit, NamesMayBeginWithAPrefix) {
+  const Commit plain{7, {{"state.safetensors", 12, 1}, {"state.json", 3, 1}}};
+  EXPECT_EQ(other_prefix(plain), "r2-");
+  const Commit second = with_prefix(plain, "r2-");
+  EXPECT_EQ(second.files[0].name, "r2-state.safetensors");
+  EXPECT_EQ(other_prefix(second), "r3-");
+  EXPECT_EQ(with_prefix(second, "r3-").files[1].name, "r3-state.json");
+  EXPECT_EQ(other_prefix(with_prefix(plain, "r999-")), "r2-");
+  EXPECT_TRUE(same_content(plain, second));
+  const Commit back = parse_commit(commit_text(second), "COMMIT");
+  EXPECT_EQ(back.version, kPrefixVersion);
+  EXPECT_EQ(state_json_name(back), "r2-state.json");
+  EXPECT_EQ(state_files(back), std::vector<size_t>{0});
+  Commit other = second;
+  other.files[0].crc32c = 2;
+  EXPECT_FALSE(same_content(plain, other));
+
+  Commit mixed = second;
+  mixed.files[1].name = "r3-state.json";
+  EXPECT_THROW(parse_commit(commit_text(mixed), "COMMIT"), Error);
+  Commit older = second;
+  older.version = kPiecesVersion;
+  EXPECT_THROW(parse_commit(commit_text(older), "COMMIT"), Error) << "version 2 has no prefixes";
+  for (const char* name :
+       {"r-state.json", "r1-state.json", "r02-state.json", "r1000-state.json", "rx-state.json", "state.json"})
+    EXPECT_EQ(name_prefix(name), "") << name;
 }
 
 // Another state.json in the checkpoint. Its checksums fit: whoever made it made them too.

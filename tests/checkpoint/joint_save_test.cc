@@ -14,7 +14,10 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -74,6 +77,28 @@ class KeptWords final : public SaveWords {
   std::map<std::string, std::string> texts_;
 };
 
+// As those of a bucket: a file is there, whole, once it is closed.
+class ObjectFiles final : public FaultyFiles {
+ public:
+  using FaultyFiles::FaultyFiles;
+  std::unique_ptr<store::WritableFile> create(const std::string& path) override { return std::make_unique<Object>(path); }
+
+ private:
+  class Object final : public store::WritableFile {
+   public:
+    explicit Object(std::string path) : path_(std::move(path)) {}
+    void write(std::span<const std::byte> bytes) override { text_.append(store::as_text(bytes)); }
+    void flush() override {}
+    void sync() override {}
+    void close() override { store::write_atomic(store::local_files(), path_, std::string_view(text_)); }
+    store::FileInfo info() const override { return {}; }
+
+   private:
+    const std::string path_;
+    std::string text_;
+  };
+};
+
 Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr,
                    std::function<void()> expect_own = nullptr) {
   return {.index = index,
@@ -91,11 +116,13 @@ struct Process {
           milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr,
           std::function<void()> expect_own = nullptr)
       : index(number),
+        files(words ? static_cast<store::FileSystem&>(objects) : store::local_files()),
         manager(directory, rules, files, kMaxBytesInFlight,
                 writers_of(number, patience, std::move(words), std::move(expect_own))) {}
 
   int64_t index;
-  FaultyFiles files{store::local_files()};
+  ObjectFiles objects{store::local_files()};
+  FaultyFiles files;
   CheckpointManager manager;
 };
 
@@ -109,11 +136,11 @@ Processes start(const std::string& directory, const KeepRules& rules = {2, 0}, m
 }
 
 // Begins with the last of them, so that those who wait for the first one do wait.
-void save(Processes& processes, int64_t step) {
-  for (auto p = processes.rbegin(); p != processes.rend(); ++p)
-    (*p)->manager.save_async(part_of(everything(step), (*p)->index));
+void save(Processes& processes, const Snapshot& all) {
+  for (auto p = processes.rbegin(); p != processes.rend(); ++p) (*p)->manager.save_async(part_of(all, (*p)->index));
   for (const auto& process : processes) process->manager.wait();
 }
+void save(Processes& processes, int64_t step) { save(processes, everything(step)); }
 
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
@@ -254,10 +281,44 @@ TEST(JointSave, ThoseWhoTalkOtherwiseWriteUnderTheLastNames) {
       EXPECT_THAT(operation, ::testing::Not(HasSubstr("rename")));
   }
   EXPECT_EQ(names_in(directory.path()), (std::vector<std::string>{"step_000000020", "step_000000030"}));
-  EXPECT_EQ(names_in(directory / "step_000000030"),
+  EXPECT_EQ(names_in(directory / "step_000000020"),
             (std::vector<std::string>{"COMMIT", "state-00001-of-00003.safetensors", "state-00002-of-00003.safetensors",
                                       "state-00003-of-00003.safetensors", "state.json"}));
+  EXPECT_EQ(names_in(directory / "step_000000030"),
+            (std::vector<std::string>{"COMMIT", "r2-state-00001-of-00003.safetensors", "r2-state-00002-of-00003.safetensors",
+                                      "r2-state-00003-of-00003.safetensors", "r2-state.json"}));
   for (const int64_t step : {20, 30}) expect_snapshot(load(directory / step_directory(step)), everything(step));
+}
+
+// The step's checkpoint is the only one, and is whole whatever fails while it is saved again, and whoever is gone.
+TEST(JointSave, AStepThatIsSavedAgainIsThereAtEveryMoment) {
+  Snapshot again = everything(11);
+  again.step = 10;
+  for (const bool gone : {false, true}) {
+    for (const size_t failing : {0, 1}) {
+      int64_t k = 0;
+      for (bool fired = true; fired; ++k) {
+        ASSERT_LT(k, 400);
+        const TempDir directory;
+        Processes processes = start(directory.path(), {1, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+        save(processes, 10);
+        processes[failing]->files.fail_at(k, EIO, /*sticky=*/gone);
+        save(processes, again);
+        fired = processes[failing]->files.fired();
+        processes[failing]->files.disarm();
+        const auto failure = processes[0]->manager.poll_failure();
+        const bool committed = !failure || failure->committed;
+        const LoadedCheckpoint there = load(directory / step_directory(10));
+        expect_snapshot(there, committed ? again : everything(10));
+        processes = start(directory.path(), {1, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+        save(processes, again);
+        for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure()) << "operation " << k;
+        EXPECT_EQ(names_in(directory / step_directory(10)).size(), 5u) << "operation " << k;
+        expect_snapshot(load(directory / step_directory(10)), again);
+      }
+      EXPECT_GT(k, failing == 0 ? 10 : 3) << "the loop must reach every operation of a save";
+    }
+  }
 }
 
 TEST(JointSave, OneOfThoseThatFailsIsNamedByTheOthers) {

@@ -273,6 +273,29 @@ void RunCopy::copy_file(const std::string& name) {
   copied_files_[name] = state;
 }
 
+// `there`: COMMIT of the step in the bucket. That checkpoint stays until COMMIT lists the new files, beside its own.
+void RunCopy::write_checkpoint(const std::string& from, const std::string& to, const std::string& commit,
+                               const std::optional<std::string>& there) {
+  const checkpoint::Commit here = checkpoint::parse_commit(commit, from);
+  checkpoint::Commit written = here;
+  std::string text = commit;
+  if (there) {
+    try {
+      const checkpoint::Commit replaced = checkpoint::parse_commit(*there, to);
+      if (checkpoint::same_content(here, replaced)) return;
+      written = checkpoint::with_prefix(here, checkpoint::other_prefix(replaced));
+      text = checkpoint::commit_text(written);
+    } catch (const Error&) {
+      remove_checkpoint_objects(url_, here.step);  // a damaged one
+    }
+  }
+  for (size_t i = 0; i < here.files.size(); ++i)
+    store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, written.files[i].name));
+  claim_.expect_held();
+  store::write_object(store::join_path(to, checkpoint::kCommitFile), text);
+  if (there) checkpoint::remove_unlisted(store::files_at(to), to, written);
+}
+
 void RunCopy::copy_checkpoint(int64_t step) {
   const std::string name = checkpoint_name(step), from = store::join_path(local_, name), to = store::join_path(url_, name);
   const std::string commit_name(checkpoint::kCommitFile);
@@ -280,14 +303,7 @@ void RunCopy::copy_checkpoint(int64_t step) {
     store::FileSystem& files = store::local_files();
     const std::string commit = store::read_small_file(files, store::join_path(from, commit_name));
     const auto there = store::read_object(store::join_path(to, commit_name));
-    if (there != commit) {
-      if (there) remove_checkpoint_objects(url_, step);
-      for (const checkpoint::CommittedFile& file : checkpoint::parse_commit(commit, from).files) {
-        store::upload_file(store::join_path(from, file.name), store::join_path(to, file.name));
-      }
-      claim_.expect_held();
-      store::write_object(store::join_path(to, commit_name), commit);
-    }
+    if (there != commit) write_checkpoint(from, to, commit, there);
     copied_.insert(step);
   } catch (const store::IoError&) {
     if (store::local_files().info(from)) throw;

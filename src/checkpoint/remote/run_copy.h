@@ -70,6 +70,8 @@ class RunCopy {
   void copy_files(bool marks);
   void copy_file(const std::string& name);
   void copy_checkpoint(int64_t step);
+  void write_checkpoint(const std::string& from, const std::string& to, const std::string& commit,
+                        const std::optional<std::string>& there);
   void remove_old(const std::vector<int64_t>& local_steps);
   std::vector<int64_t> local_steps() const;
 

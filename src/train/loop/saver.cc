@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <future>
 #include <string>
@@ -64,13 +63,7 @@ Saver::Saver(Run& run)
       best_(run.recipe.best, run.recipe.checkpoint.keep_best, run.progress,
             {[this](int64_t step) { return may_be_there(step); }, [this] { wait(); }}) {}
 
-// In a bucket a save of a step that was saved before, as one that owed its evaluations, removes what is there before it writes:
-// so there has to be another one to go on from.
-checkpoint::KeepRules Saver::rules() const {
-  constexpr int64_t kFewestInBucket = 2;
-  const int64_t keep = run_.recipe.checkpoint.keep;
-  return {run_.bucket.empty() ? keep : std::max(keep, kFewestInBucket), run_.recipe.keep_every};
-}
+checkpoint::KeepRules Saver::rules() const { return {run_.recipe.checkpoint.keep, run_.recipe.keep_every}; }
 
 // A bucket that doesn't answer has forgotten none: saves fail meanwhile, and the run goes on.
 bool Saver::may_be_there(int64_t step) const {

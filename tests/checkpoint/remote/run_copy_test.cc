@@ -77,6 +77,37 @@ TEST_F(RunCopyTest, TheRecipeComesFirst) {
   EXPECT_EQ(copied("recipe.toml"), "recipe");
 }
 
+// As one that owed its evaluations, where it is the only one: it is whole there whatever fails.
+TEST_F(RunCopyTest, AStepThatIsSavedAgainIsThereAtEveryMoment) {
+  const auto all = [](const std::string&, const auto&) { return true; };
+  const ClaimOptions claim{milliseconds(100), milliseconds(1500), milliseconds(300), "host"};
+  std::optional<checkpoint::Snapshot> before;
+  for (int every = 6; every >= 1; --every) {
+    RunCopy copy(url_, kept_, claim);
+    const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
+    files_.make_directories(checkpoints);
+    write(copy, "recipe.toml", "recipe");
+    if (before) servers_->fail({"denied"}, every, /*writes=*/true);
+    checkpoint::Snapshot snapshot = testing::make_snapshot(every);
+    snapshot.step = 9;
+    checkpoint::write_checkpoint(files_, checkpoints, snapshot);
+    const bool copied = copy.finish();
+    servers_->fail({});
+    const checkpoint::LoadedCheckpoint there = load_checkpoint(url_, 9, all);
+    const bool is_new = there.state_json == snapshot.state_json;
+    EXPECT_TRUE(is_new || !copied);
+    ASSERT_TRUE(is_new || before);
+    if (is_new) before = snapshot;
+    testing::expect_snapshot(there, *before);
+  }
+  RunCopy copy(url_, kept_, claim);
+  EXPECT_TRUE(copy.finish());
+  checkpoint::Snapshot last = testing::make_snapshot(1);
+  last.step = 9;
+  testing::expect_snapshot(load_checkpoint(url_, 9, all), last);
+  EXPECT_EQ(list_run(url_).checkpoints.at(9).size(), 3U) << "what earlier copies left is removed";
+}
+
 // The processes of the run write them into the bucket: what is here goes there, and what is there stays.
 TEST_F(RunCopyTest, CheckpointsMayBeLeftToOthers) {
   RunCopy copy(url_, kept_);

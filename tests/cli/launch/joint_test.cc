@@ -161,7 +161,7 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   const Words split = {"mesh=fsdp=-1",         "sharding.rules=[\".* = fsdp(min_size=1)\"]",
                        "total=60 steps",       "checkpoint.every=20 steps",
                        "checkpoint.best=none", "eval.val.every=30 steps",
-                       "checkpoint.keep=1"};
+                       "checkpoint.keep=2"};
   const Outcome one = run(alone("one", split), 2);
   ASSERT_EQ(one.exit, 0) << one.err;
   fs::create_directories(fs::path(cache) / "spool");
