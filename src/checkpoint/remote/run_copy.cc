@@ -69,9 +69,7 @@ RunCopy::RunCopy(const std::string& url, KeptOf kept_of, ClaimOptions options)
       local_(copy_directory(url_, "runs")),
       kept_of_(std::move(kept_of)),
       claim_(store::join_path(url_, kClaimObject), std::move(options)) {
-  bring_up_to_date();
   log_line(fmt::format("workdir  {}   local copy {}", one_line(url_), local_));
-  copying_ = std::thread([this] { copy_in_background(); });
 }
 
 RunCopy::~RunCopy() { finish(); }
@@ -93,7 +91,7 @@ std::vector<int64_t> RunCopy::local_steps() const {
 
 // ---- start ----
 
-void RunCopy::bring_up_to_date() {
+void RunCopy::bring_up_to_date(bool leaves_checkpoints) {
   const RunObjects there = list_run(url_);
   for (const auto& [step, objects] : there.checkpoints) {
     if (!there.committed(step)) unfinished_.insert(step);
@@ -104,12 +102,13 @@ void RunCopy::bring_up_to_date() {
   auto step = there.newest(kAll);
   while (step && *step > newest_here && !bring_checkpoint(*step)) step = there.newest(*step);
   const bool newer = step && *step > newest_here;
-  if (newer) bring_kept(there, *step);
+  if (newer && !leaves_checkpoints) bring_kept(there, *step);
   if (newer) first_ = *step;
   if (newer || (here.empty() && !there.others.empty())) {
     for (const std::string& name : there.others) fetch_file(url_, name, local_);
     store::local_files().make_directories(store::join_path(local_, "checkpoints"));  // buckets have no empty folders
   }
+  copying_ = std::thread([this] { copy_in_background(); });
 }
 
 // Somebody removed the run from the bucket: it starts afresh.

@@ -32,8 +32,8 @@ using KeptOf = std::function<KeptCheckpoints(const std::string& state_json, cons
 
 class RunCopy {
  public:
-  // Claims the run (checkpoint/remote/claim.h), makes the local copy as new as the bucket and starts to copy what is committed there.
-  // Throws a usage Error where another process has the run, a data Error where the bucket refuses.
+  // Claims the run (checkpoint/remote/claim.h). Throws a usage Error where another process has it, a data Error where the
+  // bucket refuses.
   RunCopy(const std::string& url, KeptOf kept_of, ClaimOptions options = {});
   // finish(), with a warning where it fails.
   ~RunCopy();
@@ -41,6 +41,9 @@ class RunCopy {
   RunCopy& operator=(const RunCopy&) = delete;
 
   const std::string& url() const { return url_; }
+  // Once: makes the local copy as new as the bucket, which may take long, and begins to copy what is committed there. Without
+  // the best checkpoints where they are left to the processes of the run, as leave_checkpoints() says. Throws a data Error.
+  void bring_up_to_date(bool leaves_checkpoints);
   // The workdir for the run.
   const std::string& local() const { return local_; }
   // From now on the processes of the run write its checkpoints into the bucket themselves (checkpoint/joint_save.h). Copies
@@ -61,7 +64,6 @@ class RunCopy {
     bool operator==(const FileState&) const = default;
   };
 
-  void bring_up_to_date();
   void put_local_aside();
   bool bring_checkpoint(int64_t step);
   void bring_kept(const RunObjects& there, int64_t step);

@@ -19,7 +19,7 @@ namespace tessera::group {
 // exit code for this process: that of the one that failed for good (Members::fail()), else 75.
 using Lost = std::function<void(const std::string& who, Exit exit)>;
 
-// How long processes wait for each other at the start. Hosts come late: one fetches an image, or a run from a bucket. Twice
+// How long processes wait for each other at the start. Hosts come late: one fetches an image. Twice
 // this (for the coordinator, and for the others) is less than launchers take for a run that went well
 // (cluster/launch/processes/supervise.h, cluster/launch/slurm.cc), so that they don't start for ever what never comes.
 inline constexpr std::chrono::seconds kMeetTimeout{600};

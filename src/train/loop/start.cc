@@ -24,10 +24,6 @@
 namespace tessera::train {
 namespace {
 
-// How long the processes wait until the leader has copied a checkpoint to a bucket, and until each has fetched it from there. That
-// one of them is gone shows before.
-constexpr std::chrono::hours kFetchPatience{2};
-
 std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint(Workdir& workdir) {
   checkpoint::LatestCheckpoint latest = checkpoint::find_latest(workdir.checkpoints());
   for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) workdir.pass_over(bad);

@@ -84,9 +84,9 @@ Run::Run(config::Section section, const TrainOptions& options)
       recipe(read_recipe(std::move(section), options.device)),
       layout(recipe::recipe_layout(recipe)),
       saves_jointly(splits_state()),
-      home(choose_home(options)),
       copy(options.copy),
-      bucket(leaders_bucket()),
+      bucket(bring_leaders_copy()),
+      home(choose_home(options)),
       workdir(own_directory ? own_directory->path() + "/run" : home, recipe.text),
       description(describe(recipe)),
       name(recipe::run_name(description)),
@@ -132,9 +132,12 @@ std::string Run::choose_home(const TrainOptions& options) {
   return path;
 }
 
-// Asked whatever the recipe is: those of the processes are compared later.
-std::string Run::leaders_bucket() {
+// Of a run in a bucket. Fetching it may take long, and so comes after the processes have met; they then wait together. Asked
+// whatever the recipe is: those of the processes are compared later.
+std::string Run::bring_leaders_copy() {
   std::string url = processes.from_leader("bucket", copy ? copy->url() : "");
+  if (copy) copy->bring_up_to_date(saves_jointly);
+  if (!url.empty() && processes.several()) processes.members()->barrier("run from the bucket", kFetchPatience);
   return saves_jointly ? std::move(url) : std::string();
 }
 

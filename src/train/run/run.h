@@ -3,6 +3,7 @@
 // training (loop/) borrow it.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -27,6 +28,10 @@
 #include "train/workdir/workdir.h"
 
 namespace tessera::train {
+
+// How long the processes wait until the leader has copied a run from or to its bucket, and until each has fetched its part of a
+// checkpoint. That one of them is gone shows before.
+inline constexpr std::chrono::hours kFetchPatience{2};
 
 struct Run {
   // Reads the recipe and takes the directory. All processes have to agree about it. The client starts beside that.
@@ -70,9 +75,9 @@ struct Run {
   const state::StateLayout layout;
   const bool saves_jointly;  // no process has all of the state: each writes its part of a checkpoint, and all read it
   std::optional<TemporaryDirectory> own_directory;  // of a process that does not lead, for what it does not keep
-  const std::string home;                           // the run's directory, which the leader chooses
-  remote::RunCopy* const copy;                      // of the leader, where that is its copy of one in a bucket; else null
+  remote::RunCopy* const copy;                      // of the leader, where `home` is its copy of one in a bucket; else null
   const std::string bucket;  // its address there, where `saves_jointly`; empty: `home` has the checkpoints
+  const std::string home;    // the run's directory, which the leader chooses
   Workdir workdir;           // that directory; of a process that does not lead, its own
   const state::RunDescription description;
   std::string name;                        // whose the checkpoints are; as those say that the run goes on from
@@ -91,7 +96,7 @@ struct Run {
   int64_t device_count(const DeviceOptions& device);
   std::string choose_home(const TrainOptions& options);
   bool splits_state() const;
-  std::string leaders_bucket();
+  std::string bring_leaders_copy();
   std::string copies_help() const;
   std::string hosts_file() const;
   void remove_hosts() const;

@@ -49,6 +49,7 @@ class RunCopyTest : public ::testing::Test {
 // One that is saved while the files before it are being copied waits until its own metrics are there.
 TEST_F(RunCopyTest, ACheckpointNeverComesBeforeItsMetrics) {
   RunCopy copy(url_, kept_, {milliseconds(100), milliseconds(1500), milliseconds(300), "host"});
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
   const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
   files_.make_directories(checkpoints);
   for (int i = 0; i < 12; ++i) write(copy, fmt::format("{}.txt", i), "text");
@@ -66,6 +67,7 @@ TEST_F(RunCopyTest, ACheckpointNeverComesBeforeItsMetrics) {
 // Without it another machine would refuse what else is there as no run.
 TEST_F(RunCopyTest, TheRecipeComesFirst) {
   RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
   write(copy, "recipe.toml", "recipe");
   for (int i = 0; i < 30; ++i) write(copy, fmt::format("{}.txt", i), "text");
   servers_->fail({"denied"}, 4, /*writes=*/true);
@@ -84,6 +86,7 @@ TEST_F(RunCopyTest, AStepThatIsSavedAgainIsThereAtEveryMoment) {
   std::optional<checkpoint::Snapshot> before;
   for (int every = 6; every >= 1; --every) {
     RunCopy copy(url_, kept_, claim);
+    copy.bring_up_to_date(/*leaves_checkpoints=*/false);
     const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
     files_.make_directories(checkpoints);
     write(copy, "recipe.toml", "recipe");
@@ -101,6 +104,7 @@ TEST_F(RunCopyTest, AStepThatIsSavedAgainIsThereAtEveryMoment) {
     testing::expect_snapshot(there, *before);
   }
   RunCopy copy(url_, kept_, claim);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
   EXPECT_TRUE(copy.finish());
   checkpoint::Snapshot last = testing::make_snapshot(1);
   last.step = 9;
@@ -108,9 +112,34 @@ TEST_F(RunCopyTest, AStepThatIsSavedAgainIsThereAtEveryMoment) {
   EXPECT_EQ(list_run(url_).checkpoints.at(9).size(), 3U) << "what earlier copies left is removed";
 }
 
+// Of a run whose processes write its checkpoints, the best ones are not needed here, and the newest is until all have read it.
+TEST_F(RunCopyTest, BringsWhatIsNeededWhenItIsAskedTo) {
+  const KeptOf kept = [](const auto&, const auto&) { return KeptCheckpoints{{1}, false}; };
+  {
+    RunCopy copy(url_, kept);
+    copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+    const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
+    files_.make_directories(checkpoints);
+    write(copy, "recipe.toml", "recipe");
+    for (const int64_t step : {1, 2}) checkpoint::write_checkpoint(files_, checkpoints, testing::make_snapshot(step));
+    EXPECT_TRUE(copy.finish());
+  }
+  for (const bool leaves_checkpoints : {true, false}) {
+    store::set_cache_directory(directory_ / (leaves_checkpoints ? "second" : "third"));
+    RunCopy copy(url_, kept);
+    const auto has = [&](const std::string& name) { return files_.info(store::join_path(copy.local(), name)).has_value(); };
+    EXPECT_FALSE(has("recipe.toml")) << "others may be waiting for this process";
+    copy.bring_up_to_date(leaves_checkpoints);
+    EXPECT_TRUE(has("recipe.toml"));
+    EXPECT_TRUE(has("checkpoints/step_000000002/COMMIT"));
+    EXPECT_EQ(has("checkpoints/step_000000001/COMMIT"), !leaves_checkpoints);
+  }
+}
+
 // The processes of the run write them into the bucket: what is here goes there, and what is there stays.
 TEST_F(RunCopyTest, CheckpointsMayBeLeftToOthers) {
   RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
   const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
   files_.make_directories(checkpoints);
   write(copy, "recipe.toml", "recipe");

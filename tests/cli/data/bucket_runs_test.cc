@@ -126,6 +126,19 @@ TEST_F(BucketRuns, AreGoneOnWithOnAnotherMachine) {
   }
 }
 
+// A large one takes longer than others wait for a process that does not come.
+TEST_F(BucketRuns, AreFetchedOnceTheProcessesHaveMet) {
+  const std::string url = "gs://data/runs/met";
+  ASSERT_EQ(train("machine", url).exit, 0);
+  const Outcome alone = train("waits", url,
+                              {"--num-processes", "2", "--process-id", "0", "--coordinator-address", "127.0.0.1:1", "--run-id",
+                               "met", "--meet-timeout", "1"});
+  EXPECT_EQ(alone.exit, 75) << alone.err;
+  EXPECT_THAT(alone.err, HasSubstr("workdir  " + url));
+  for (const auto& entry : fs::recursive_directory_iterator(*folder_ / "waits")) EXPECT_NE(entry.path().filename(), "COMMIT");
+  fs::remove_all(*folder_ / "waits");
+}
+
 TEST_F(BucketRuns, PassOverACheckpointThatIsDamagedThere) {
   const std::string url = "s3://data/runs/damaged";
   ASSERT_EQ(train("first", url).exit, 0);
