@@ -126,18 +126,19 @@ done
 )" + link_script(files);
 }
 
-void send_files(Child& to, const std::vector<HashedFile>& files, const std::set<std::string>& wanted) {
+void send_files(Child& to, const std::vector<HashedFile>& files, const std::set<std::string>& wanted,
+                const std::atomic<bool>& abandoned) {
   std::set<std::string> left = wanted;
   std::vector<char> part(size_t{1} << 20);
   for (const HashedFile& file : files) {
     if (left.erase(file.sha256) == 0) continue;
     bool good = to.write(fmt::format("{} {}\n", file.sha256, file.bytes));
     std::ifstream in(file.file.from, std::ios::binary);
-    while (good && in) {
+    while (good && in && !abandoned) {
       in.read(part.data(), static_cast<std::streamsize>(part.size()));
       good = to.write({part.data(), static_cast<size_t>(in.gcount())});
     }
-    if (!good) return;  // the other end says why
+    if (!good || abandoned) return;  // the other end says why
   }
 }
 
@@ -150,7 +151,8 @@ std::string own_address(const std::string& connection) {
 
 }  // namespace
 
-Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, const std::string& directory) {
+Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, const std::string& directory,
+              const std::atomic<bool>& abandoned) {
   Reached reached;
   const auto fail = [&](const Answer& answer) {
     reached.problem = answer.last.empty() ? fmt::format("{} ended with exit code {}", host.shell[0], answer.exit) : answer.last;
@@ -174,7 +176,7 @@ Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, cons
     std::set<std::string> counted = lacking;
     for (const HashedFile& file : files) bytes += counted.erase(file.sha256) ? static_cast<double>(file.bytes) : 0;
     log_line(fmt::format("copy     {} to {}", human_bytes(bytes), host.name));
-    answer = ask(host, receive_script(files), [&](Child& child) { send_files(child, files, lacking); });
+    answer = ask(host, receive_script(files), [&](Child& child) { send_files(child, files, lacking, abandoned); });
     if (answer.exit != 0) return fail(answer);
   }
   const auto directory_there = answer.find("@files");

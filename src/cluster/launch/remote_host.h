@@ -1,6 +1,7 @@
 #pragma once
 // A host that commands reach: how files come there and how a process is started there.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,8 +27,10 @@ struct Reached {
 };
 
 // Connects, looks for `directory`, and copies those files that the host has not from an earlier launch. They lie in
-// ~/.cache/tessera/launch there, by their SHA-256, and a month unused. What goes wrong is said in `problem`.
-Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, const std::string& directory);
+// ~/.cache/tessera/launch there, by their SHA-256, and a month unused. What goes wrong is said in `problem`. Once
+// `abandoned` is set no more is copied.
+Reached reach(const RemoteHost& host, const std::vector<HashedFile>& files, const std::string& directory,
+              const std::atomic<bool>& abandoned);
 
 // Whether a host answers and has `directory`: ends with 0 then. It says nothing, and Ctrl-C does not reach it.
 std::unique_ptr<Child> start_look(const RemoteHost& host, const std::string& directory);

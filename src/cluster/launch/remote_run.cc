@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -112,6 +114,10 @@ class RemoteRun {
         files_(hashed(files_of_a_host(request))),
         returning_(request.directory, return_pauses()) {}
 
+  ~RemoteRun() { abandon_copying(); }
+  RemoteRun(const RemoteRun&) = delete;
+  RemoteRun& operator=(const RemoteRun&) = delete;
+
   // Before the first start: who is not reached now has not been reached yet.
   void reach_first() {
     reach_all();
@@ -124,6 +130,7 @@ class RemoteRun {
   }
 
   Children start(int64_t attempt) {
+    abandon_copying();
     if (attempt > 0) reach_all();
     if (BlockedSignals::requested()) throw NotNow{};
     const int64_t processes = count();
@@ -143,10 +150,17 @@ class RemoteRun {
     return children;
   }
 
-  // Once hosts are back with which the run can be larger: that they are.
+  // Once hosts are back with which the run can be larger, and have the files of the launch: that they are. The run goes on
+  // while these are copied.
   std::string regroup() {
-    const std::vector<const RemoteHost*> back = returning_.look(ReturningHosts::Clock::now());
-    const int64_t more = usable_count(request_, std::ssize(hosts_), processes_ + std::ssize(back));
+    if (!copying_.valid()) {
+      std::vector<const RemoteHost*> back = returning_.look(ReturningHosts::Clock::now());
+      if (with(back) > processes_) copy_to(std::move(back));
+      return {};
+    }
+    if (copying_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
+    const std::vector<const RemoteHost*> back = copying_.get();
+    const int64_t more = with(back);
     if (more <= processes_) return {};
     returning_.take_in();
     std::vector<std::string> names;
@@ -164,11 +178,9 @@ class RemoteRun {
   };
 
   void reach_all() {
-    std::vector<Reached> reached(hosts_.size());
-    const auto total = static_cast<int64_t>(hosts_.size());
-    parallel_for(total, static_cast<int>(std::min<int64_t>(total, 32)), [&](int64_t index, int) {
-      reached[static_cast<size_t>(index)] = reach(hosts_[static_cast<size_t>(index)], files_, request_.directory);
-    });
+    std::vector<const RemoteHost*> all;
+    for (const RemoteHost& host : hosts_) all.push_back(&host);
+    std::vector<Reached> reached = reach_these(all);
     places_.clear();
     problems_.clear();
     for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -181,6 +193,47 @@ class RemoteRun {
     // Process 0 stays where it was: a workdir on a disk of that host would not go with it.
     const auto leader = std::ranges::find(places_, leader_, &Place::host);
     if (leader != places_.end()) std::rotate(places_.begin(), leader, leader + 1);
+  }
+
+  // In that order. From any thread.
+  std::vector<Reached> reach_these(const std::vector<const RemoteHost*>& hosts) const {
+    std::vector<Reached> reached(hosts.size());
+    const auto total = std::ssize(hosts);
+    parallel_for(total, static_cast<int>(std::min<int64_t>(total, 32)), [&](int64_t index, int) {
+      const auto i = static_cast<size_t>(index);
+      reached[i] = reach(*hosts[i], files_, request_.directory, abandoned_);
+    });
+    return reached;
+  }
+  // Beside the run. Those that have the files then: none where the system starts no more threads or processes just now.
+  void copy_to(std::vector<const RemoteHost*> hosts) {
+    try {
+      copying_ = std::async(std::launch::async, [this, hosts = std::move(hosts)] { return ready_of(hosts); });
+    } catch (const std::system_error&) {
+      // The next look tries again.
+    }
+  }
+  std::vector<const RemoteHost*> ready_of(const std::vector<const RemoteHost*>& hosts) const {
+    std::vector<const RemoteHost*> ready;
+    try {
+      const std::vector<Reached> reached = reach_these(hosts);
+      for (size_t i = 0; i < hosts.size(); ++i) {
+        if (reached[i].problem.empty()) ready.push_back(hosts[i]);
+      }
+    } catch (const Error&) {
+      // Likewise.
+    }
+    return ready;
+  }
+  void abandon_copying() {
+    if (!copying_.valid()) return;
+    abandoned_ = true;
+    copying_.wait();
+    copying_ = {};
+    abandoned_ = false;
+  }
+  int64_t with(const std::vector<const RemoteHost*>& back) const {
+    return usable_count(request_, std::ssize(hosts_), processes_ + std::ssize(back));
   }
 
   int64_t count() const {
@@ -287,6 +340,8 @@ class RemoteRun {
   int64_t processes_ = 0;                         // of the start that runs: on the first of places_
   ReturningHosts returning_;
   mutable Console console_;
+  std::atomic<bool> abandoned_ = false;                  // what is copied beside the run
+  std::future<std::vector<const RemoteHost*>> copying_;  // to hosts that are back
 };
 
 }  // namespace

@@ -47,15 +47,15 @@ class SshServers {
   SshServers& operator=(const SshServers&) = delete;
 
   std::string config() const { return folder_ / "config"; }
-  // A server on that address, started by words before its own: {"ip", "netns", "exec", "x"}. Again where one was killed.
-  void serve(const std::string& name, const std::string& address, std::vector<std::string> words = {}) {
+  // A server on that address, started by words before its own: {"ip", "netns", "exec", "x"}. Again where one was killed. What
+  // hosts keep of a launch stays from test to test, since the plugin is large, unless the host has another home.
+  void serve(const std::string& name, const std::string& address, std::vector<std::string> words = {},
+             const std::string& home = testing::cache_path() + "/launch_home") {
     fs::remove(folder_ / ("log_" + name));
     const std::string key = read_file(folder_ / "host.pub");
     append("known", fmt::format("[{}]:{} {}", address, port_, key));
     add_name(name, address, "user");
     const fs::path file = folder_ / ("sshd_" + name);
-    // What hosts keep of a launch stays from test to test: the plugin is large.
-    const std::string home = testing::cache_path() + "/launch_home";
     fs::create_directories(home);
     write_file(file, fmt::format("ListenAddress {0}:{1}\nHostKey {2}/host\nAuthorizedKeysFile {2}/user.pub\nStrictModes no\n"
                                  "PasswordAuthentication no\nPidFile none\nSetEnv HOME={3}\n",
@@ -112,6 +112,15 @@ void await_checkpoint(RunningProgram& run, const fs::path& workdir) {
   };
   const int64_t before = count();
   while (run.running() && count() <= before) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+// Whether a launch has brought its files to the host of that home.
+bool has_program(const fs::path& home) {
+  std::error_code none_yet;
+  for (const fs::directory_entry& tree : fs::directory_iterator(home / ".cache/tessera/launch/trees", none_yet)) {
+    if (tree.path().extension().empty() && fs::exists(tree.path() / "bin/tessera")) return true;
+  }
+  return false;
 }
 
 class LaunchOverSsh : public ::testing::Test {
@@ -267,8 +276,9 @@ TEST_F(LaunchOverSsh, AHostThatComesLateIsTakenIn) {
   size_t heard = await_text(run, "with 2 of 3 hosts and accumulate=2 instead of 1", 0);
   heard = await_text(run, "a is process 0 now", heard);
   await_checkpoint(run, folder_ / "run");
-  servers_.serve("c", "127.0.0.3");
+  servers_.serve("c", "127.0.0.3", {}, folder_ / "home_of_c");
   const size_t back = await_text(run, "c is back: the run saves and goes on with 3 hosts", heard);
+  EXPECT_TRUE(has_program(folder_ / "home_of_c")) << "the others train while it is copied";
   await_text(run, "[a] continues run from step ", back);
   await_checkpoint(run, folder_ / "run");
   run.send(SIGTERM);
