@@ -122,12 +122,21 @@ std::string Saver::checkpoints_directory() const {
   return store::join_path(run_.bucket.empty() ? run_.home : run_.bucket, "checkpoints");
 }
 
-// What the leader has written there.
+// By a file that this start alone has: what else the leader sees there may have been copied from host to host.
 void Saver::expect_shared_directory() const {
-  const std::string path = store::join_path(run_.home, kRecipeFile);
-  const auto text = [&] { return store::local_files().info(path) ? store::read_text(store::local_files(), path) : ""; };
-  const std::string seen = text();
-  run_.expect_shared(run_.home, run_.processes.from_leader("recipe file", seen) == seen);
+  store::FileSystem& files = store::local_files();
+  const std::string path = store::join_path(run_.home, fmt::format(".shared.tmp-{}", writers_.first_pid));
+  const std::string own = run_.processes.leads() ? store::random_hex(8) : "";
+  if (run_.processes.leads()) store::write_atomic(files, path, own);
+  const std::string word = run_.processes.from_leader("word in the workdir", own);
+  run_.expect_shared(run_.home, run_.processes.leads() || (files.info(path) && store::read_text(files, path) == word));
+  run_.processes.members()->barrier("workdir", kFetchPatience);
+  if (!run_.processes.leads()) return;
+  try {
+    files.remove_file(path);
+  } catch (const store::IoError&) {
+    // The next start removes it.
+  }
 }
 
 void Saver::save(bool owed, const std::function<void()>& line) {

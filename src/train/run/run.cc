@@ -153,7 +153,7 @@ void Run::expect_shared(const std::string& path, bool seen) const {
       fmt::format("process {} does not see what process 0 has of the run there, and the mesh `{}` has each process "
                   "read and write its part of the state",
                   processes.index(), layout.mesh.text()),
-      path, fmt::format("put it on a disk that all hosts see, or {}", copies_help()));
+      path, fmt::format("name a workdir on a disk that all hosts see or in a bucket, or {}", copies_help()));
 }
 
 void Run::agree(const TrainOptions& options) {

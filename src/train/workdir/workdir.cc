@@ -57,8 +57,9 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
 
 // Those in `checkpoints` are the CheckpointManager's.
 void Workdir::remove_leftovers() const {
-  static const Pattern own(R"(recipe\.toml|run\.json|hosts\.json|data_names\.txt|\.saved|metrics\.jsonl|summary\.csv|log\.txt|)"
-                           R"(first_batch\.png|plot\.svg|mlflow\.json)");
+  static const Pattern own(
+      R"(recipe\.toml|run\.json|hosts\.json|data_names\.txt|\.saved|\.shared|metrics\.jsonl|summary\.csv|log\.txt|)"
+      R"(first_batch\.png|plot\.svg|mlflow\.json)");
   static const std::pair<std::string, Pattern> folders[] = {
       {"evals", Pattern(R"(.+_[0-9]{9,}(\.skipped)?\.[a-z]+|.+\.last\.json)")},
       {"report", Pattern(R"(index\.html|(curves|train|.+_worst)\.png|.+_(classes|confusion|worst)\.csv)")},

@@ -1,6 +1,7 @@
 // Runs of several processes on a plugin that has collectives between them, as those for GPUs and TPUs have (pjrt/joint_plugin): one
 // mesh spans the devices of all.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#include "cluster/group/local_etcd.h"
 #include "pjrt/plugin/accelerators.h"
 #include "store/servers/buckets.h"
 #include "support/bucket_servers.h"
@@ -205,6 +207,43 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   EXPECT_TRUE(fs::exists(elsewhere)) << "what another machine is sending";
 }
 #endif
+
+// Each host has a disk of its own, and what one had of the run was copied to the other: all looks alike until something is
+// saved.
+TEST_F(JointLaunch, ADirectoryOfEachHostIsRefusedAtTheStart) {
+  const std::string here = "cd " + folder_.path().string();
+  fs::create_directory(folder_ / "others");
+  fs::create_directory(folder_ / "run");
+  if (std::system((here + " && unshare -m mount --bind others run 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "mount namespaces are not permitted";
+  const Words split = {"mesh=fsdp=-1", "sharding.rules=[\".* = fsdp(min_size=1)\"]"};
+  const Outcome before = run(launched(2, "run", split), 1);
+  ASSERT_EQ(before.exit, 0) << before.err;
+  fs::copy(folder_ / "run", folder_ / "others", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+
+  const group::LocalEtcd etcd;
+  const auto process = [&](const std::string& id) {
+    Words words = with_platform({"train", "tiny.toml", "--workdir", "run", "--num-processes", "2", "--process-id", id,
+                                 "--coordinator-address", etcd.address(), "--run-id", "apart"},
+                                split);
+    words.emplace_back("total=9 steps");
+    return words;
+  };
+  std::map<std::string, std::string> variables = environment(1);
+  variables["TESSERA_CACHE_DIR"] = testing::cache_path();
+  std::string command = here + " &&";
+  for (const auto& [name, value] : variables) command += fmt::format(" {}='{}'", name, value);
+  command += fmt::format(" unshare -m sh -c 'mount --bind others run && exec \"$@\"' sh '{}'", testing::program_path());
+  for (const std::string& word : process("1")) command += fmt::format(" '{}'", word);
+  RunningProgram first(process("0"), folder_.path(), environment(1));
+  EXPECT_EQ(WEXITSTATUS(std::system((command + " > out 2>&1").c_str())), 2);
+  EXPECT_EQ(first.wait().exit, 2);
+  EXPECT_THAT(
+      read_file(folder_ / "out"),
+      AllOf(HasSubstr("process 1 does not see what process 0 has of the run there"),
+            HasSubstr("name a workdir on a disk that all hosts see or in a bucket, or copy the state for every process")));
+  EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints/step_000000009"));
+}
 
 TEST_F(JointLaunch, ACheckpointThatIsAskedForIsWrittenByAll) {
   const Words split = {"mesh=fsdp=-1", "total=100000 epochs", "checkpoint.every=100000 epochs", "eval.val.every=100000 epochs"};
