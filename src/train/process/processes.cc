@@ -63,6 +63,13 @@ class PluginValues final : public pjrt::KeyValues {
 
 }  // namespace
 
+std::string clock_note(int64_t process, std::chrono::milliseconds ahead) {
+  if (std::chrono::abs(ahead) < kClockMargin) return {};
+  return fmt::format(
+      "the clock of process {} is {:.0f} s {} that of process 0: certificates and signed requests may be refused there",
+      process, std::abs(static_cast<double>(ahead.count())) / 1000, ahead.count() > 0 ? "ahead of" : "behind");
+}
+
 std::vector<std::string> lines_that_differ(const std::string& leaders, const std::string& its) {
   const std::vector<std::string> left = split(leaders, '\n'), right = split(its, '\n');
   std::vector<std::string> lines;
@@ -123,22 +130,14 @@ void Processes::expect_same(const std::string& what, const std::string& value, c
 
 void Processes::compare_clocks() {
   if (!several()) return;
-  using std::chrono::system_clock;
-  const auto milliseconds = [](auto duration) {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  };
+  using std::chrono::milliseconds;
   members_->barrier("clocks", kStartPatience);
-  const system_clock::time_point now = system_clock::now();
-  members_->put(fmt::format("clock/{}", index()), std::to_string(milliseconds(now.time_since_epoch())));
+  const auto now = std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+  members_->put(fmt::format("clock/{}", index()), std::to_string(now.count()));
   if (!leads()) return;
   for (int64_t process = 1; process < count(); ++process) {
-    const int64_t its = std::stoll(members_->get(fmt::format("clock/{}", process), kStartPatience));
-    const int64_t ahead = its - milliseconds(now.time_since_epoch());
-    if (std::abs(ahead) < milliseconds(kClockMargin)) continue;
-    log_note(
-        fmt::format("the clock of process {} is {:.0f} s {} that of process 0: certificates and signed requests may be refused "
-                    "there",
-                    process, std::abs(static_cast<double>(ahead)) / 1000, ahead > 0 ? "ahead of" : "behind"));
+    const milliseconds its(std::stoll(members_->get(fmt::format("clock/{}", process), kStartPatience)));
+    if (const std::string note = clock_note(process, its - now); !note.empty()) log_note(note);
   }
 }
 

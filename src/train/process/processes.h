@@ -22,6 +22,9 @@
 
 namespace tessera::train {
 
+// What to say of a process whose clock is so far ahead of that of process 0; empty where it may be right.
+std::string clock_note(int64_t process, std::chrono::milliseconds ahead);
+
 // How a process's value differs from the leader's, a line each.
 using Explain = std::function<std::vector<std::string>(const std::string& leaders, const std::string& its)>;
 // For values of several lines.

@@ -191,6 +191,22 @@ TEST_F(BucketRuns, AreRefusedToAnotherRecipeAndWhereTheyCannotBe) {
   EXPECT_THAT(uncached.err, HasSubstr("--cache-dir"));
 }
 
+// No permission, a key that has expired, another region, no room: said before a step, with what to do.
+TEST_F(BucketRuns, ThatCannotBeWrittenAreRefusedAtTheStart) {
+  const std::pair<const char*, const char*> kRefusals[] = {{"denied", "these credentials may not do that"},
+                                                           {"expired", "the credentials expired"},
+                                                           {"elsewhere", "another region"},
+                                                           {"full", "quota"}};
+  for (const auto& [fault, help] : kRefusals) {
+    servers_->fail({fault}, 1, /*writes=*/true);
+    const Outcome outcome = train("refused", "s3://data/runs/refused");
+    servers_->fail({});
+    EXPECT_EQ(outcome.exit, 3) << fault << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("s3://data/runs/refused/CLAIM"), HasSubstr(help))) << fault;
+    EXPECT_TRUE(fs::is_empty(*folder_ / "refused/runs")) << fault;
+  }
+}
+
 // What passes is tried again; what was written otherwise than meant is written once more.
 TEST_F(BucketRuns, AreWholeWhateverTheServersDo) {
   servers_->fail({"internal error", "slow down", "reset", "reset after", "corrupt", "service unavailable", "close",

@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "cli/launch/namespaces.h"
 #include "cli/launched_run.h"
 #include "cli/run_program.h"
+#include "cluster/group/local_etcd.h"
 #include "cluster/launch/host_agent.h"
 #include "cluster/launch/processes/child.h"
 #include "monitor/process_figures.h"
@@ -542,6 +544,36 @@ TEST_F(Launch, AWorkdirThatIsInUseIsTriedAgain) {
   EXPECT_EQ(outcome.exit, 75) << outcome.err;
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("is in use by process"), HasSubstr("restart 1 of 1")));
   EXPECT_EQ(run_program({"train", "tiny.toml", "--workdir", "run"}, folder_.path()).exit, 2);
+}
+
+// Both say what differs, before a step.
+TEST_F(Launch, AHostWithAnotherRecipeOrOtherDataIsRefused) {
+  const group::LocalEtcd etcd;
+  fs::create_directory(folder_ / "host");
+  for (const char* name : {"tiny.toml", "train", "val"})
+    fs::copy(folder_ / name, folder_ / "host" / name, fs::copy_options::recursive);
+  const auto expect_refused = [&](const std::string& run, const std::vector<std::string>& more,
+                                  const ::testing::Matcher<std::string>& why) {
+    const auto start = [&](const std::string& id, const fs::path& directory, const std::vector<std::string>& overrides) {
+      std::vector<std::string> args{
+          "train",        "tiny.toml", "--workdir", run, "--num-processes", "2", "--process-id", id, "--coordinator-address",
+          etcd.address(), "--run-id",  run};
+      args.insert(args.end(), overrides.begin(), overrides.end());
+      return std::make_unique<RunningProgram>(args, directory);
+    };
+    const auto first = start("0", folder_.path(), {}), second = start("1", folder_ / "host", more);
+    for (const auto& process : {first.get(), second.get()}) {
+      const Outcome outcome = process->wait();
+      EXPECT_EQ(outcome.exit, 2) << outcome.err;
+      EXPECT_THAT(outcome.err, AllOf(HasSubstr("process 1 on "), why));
+    }
+    EXPECT_FALSE(fs::exists(folder_ / run / "metrics.jsonl"));
+  };
+  expect_refused("recipes", {"seed=7"},
+                 AllOf(HasSubstr("the recipe differs from that of process 0"), HasSubstr("seed = 7   process 0: ")));
+  const fs::path image = fs::recursive_directory_iterator(folder_ / "host/train/left")->path();
+  fs::rename(image, image.parent_path() / "another.png");
+  expect_refused("data", {}, HasSubstr("the data differs from that of process 0"));
 }
 
 TEST_F(Launch, ACoordinatorThatIsNotThereIsWaitedFor) {

@@ -159,6 +159,13 @@ TEST(Processes, ADivergenceIsToldByTheLeader) {
   EXPECT_THAT(other.exit_code(), AnyOf(5, 78));
 }
 
+TEST(Processes, AClockThatIsWrongIsTold) {
+  using std::chrono::seconds;
+  for (const seconds right : {seconds(0), seconds(59), seconds(-59)}) EXPECT_EQ(clock_note(1, right), "");
+  EXPECT_THAT(clock_note(2, seconds(90)), HasSubstr("the clock of process 2 is 90 s ahead of that of process 0"));
+  EXPECT_THAT(clock_note(3, seconds(-3600)), HasSubstr("the clock of process 3 is 3600 s behind that of process 0"));
+}
+
 TEST(Processes, LinesAreComparedByTheirPlace) {
   EXPECT_THAT(lines_that_differ("data: 3\nval: 4", "data: 3\nval: 5"), ElementsAre("val: 5   process 0: val: 4"));
 }
