@@ -100,10 +100,12 @@ void RunCopy::bring_up_to_date(bool leaves_checkpoints) {
   const std::vector<int64_t> here = local_steps();
   const int64_t newest_here = here.empty() ? kNone : here.back();
   auto step = there.newest(kAll);
-  while (step && *step > newest_here && !bring_checkpoint(*step)) step = there.newest(*step);
+  while (!leaves_checkpoints && step && *step > newest_here && !bring_checkpoint(*step)) step = there.newest(*step);
   const bool newer = step && *step > newest_here;
-  if (newer && !leaves_checkpoints) bring_kept(there, *step);
-  if (newer) first_ = *step;
+  if (newer && !leaves_checkpoints) {
+    bring_kept(there, *step);
+    first_ = *step;
+  }
   if (newer || (here.empty() && !there.others.empty())) {
     for (const std::string& name : there.others) fetch_file(url_, name, local_);
     store::local_files().make_directories(store::join_path(local_, "checkpoints"));  // buckets have no empty folders

@@ -42,7 +42,7 @@ class RunCopy {
 
   const std::string& url() const { return url_; }
   // Once: makes the local copy as new as the bucket, which may take long, and begins to copy what is committed there. Without
-  // the best checkpoints where they are left to the processes of the run, as leave_checkpoints() says. Throws a data Error.
+  // checkpoints where they are left to the processes of the run, as leave_checkpoints() says. Throws a data Error.
   void bring_up_to_date(bool leaves_checkpoints);
   // The workdir for the run.
   const std::string& local() const { return local_; }

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,20 +45,21 @@ checkpoint::LoadedCheckpoint checkpoint_of(const Workdir& workdir, int64_t step)
 
 StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   const std::optional<std::string>& other = run_.recipe.run.resume;
-  if (run_.processes.leads())
+  if (!run_.bucket.empty()) {
+    find_in_bucket();
+  } else if (run_.processes.leads()) {
     checkpoint_ = run_.from_step ? checkpoint_of(run_.workdir, *run_.from_step) : latest_checkpoint(run_.workdir);
+  }
   const bool own = checkpoint_.has_value();
-  if (own) {
+  if (own && run_.processes.leads()) {
     data_changes_ = recipe::check_run(*checkpoint_, run_.description, run_.recipe.data, run_.workdir.data_names());
     if (!checkpoint_->run.empty()) run_.name = checkpoint_->run;  // an earlier version may have named the same run otherwise
   }
   if (run_.processes.leads() && !own && other) checkpoint_ = state::open_checkpoint(*other, "resume");
-  if (checkpoint_) state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path);
+  const auto check_arrays = [&] { state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path); };
+  if (checkpoint_ && run_.processes.leads()) check_arrays();
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
-  if (!run_.bucket.empty()) {
-    if (run_.copy) run_.copy->leave_checkpoints();  // that they are there for the others; mapped ones stay
-    run_.processes.members()->barrier("checkpoints", kFetchPatience);
-  }
+  if (checkpoint_ && !run_.processes.leads()) check_arrays();  // after the leader, which may have more to say
   if (run_.saves_jointly) open_leaders_checkpoint(!whose.empty());
   const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
   if (state.empty()) {
@@ -69,14 +72,66 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   }
 }
 
+// The newest one that is whole as far as the processes have looked: each fetches the files that have something for its devices.
+// One that is damaged for any of them is passed over by all.
+void StartingPoint::find_in_bucket() {
+  const bool leads = run_.processes.leads();
+  if (run_.copy) run_.copy->leave_checkpoints();  // that they are there for the others
+  run_.processes.members()->barrier("checkpoints", kFetchPatience);
+  const remote::RunObjects there = leads ? remote::list_run(run_.bucket) : remote::RunObjects();
+  std::string reasons;
+  std::optional<int64_t> step = there.newest(std::numeric_limits<int64_t>::max());
+  for (int64_t tries = 0;; ++tries) {
+    const std::string named = run_.processes.from_leader(fmt::format("step {}", tries), step ? std::to_string(*step) : "");
+    if (named.empty()) break;
+    const int64_t wanted = std::stoll(named);
+    const std::string problem = tell_all(tries, fetch(wanted));
+    if (problem.empty()) return;
+    checkpoint_.reset();
+    log_warning(fmt::format("step {} in the bucket is passed over: {}", wanted, problem));
+    reasons.append("\n  ").append(problem);
+    step = there.newest(wanted);
+  }
+  if (!leads) return;
+  if (!reasons.empty()) {
+    throw data_error(fmt::format("no checkpoint in `{}` can be read:{}", run_.bucket, reasons), {},
+                     "restore one from a copy, or name another --workdir to start from the beginning");
+  }
+  run_.workdir.expect_nothing_lost();
+}
+
+// Gives how it is damaged, as far as this process has to read it; nothing where checkpoint_ has it.
+std::string StartingPoint::fetch(int64_t step) {
+  const state::HeldParts held(run_.layout, run_.processes.index(), run_.processes.count());
+  try {
+    checkpoint_ = remote::load_checkpoint(run_.bucket, step,
+                                          [&](const std::string& array, const Placed& box) { return held.has(array, box); });
+    return {};
+  } catch (const Error& error) {
+    if (error.help() != checkpoint::kDamagedHelp) throw;  // a server that does not answer has lost nothing
+    return error.message();
+  }
+}
+
+// Gives the first problem that one of the processes has, once all have said theirs; nothing where there is none.
+std::string StartingPoint::tell_all(int64_t tries, const std::string& problem) {
+  group::Members& members = *run_.processes.members();
+  const auto key = [&](int64_t process) { return fmt::format("fetched/{}/{}", tries, process); };
+  members.put(key(run_.processes.index()), problem);
+  members.barrier(fmt::format("fetched/{}", tries), kFetchPatience);
+  for (int64_t process = 0; process < run_.processes.count(); ++process) {
+    const std::string its = members.get(key(process), std::chrono::minutes(1));
+    if (!its.empty()) return fmt::format("process {}: {}", process, its);
+  }
+  return {};
+}
+
 // Each process reads what its devices hold.
 void StartingPoint::open_leaders_checkpoint(bool own) {
   namespace fs = std::filesystem;
   const std::string path =
       run_.processes.from_leader("checkpoint", checkpoint_ ? fs::absolute(checkpoint_->path).string() : "");
-  if (path.empty()) return;
-  if (own && !run_.bucket.empty()) return fetch_leaders_checkpoint(path);
-  if (run_.processes.leads()) return;
+  if (path.empty() || run_.processes.leads() || (own && !run_.bucket.empty())) return;
   if (own) {
     run_.expect_shared(path, store::local_files().info(path).has_value());
     checkpoint_ = checkpoint::load(path);
@@ -84,19 +139,6 @@ void StartingPoint::open_leaders_checkpoint(bool own) {
     checkpoint_ = state::open_checkpoint(*run_.recipe.run.resume, "resume");
   }
   state::check_arrays(run_.layout, checkpoint_->arrays, path);
-}
-
-// Each fetches the files that have something for its devices. What follows waits a few minutes for the others, and so comes after
-// all have theirs.
-void StartingPoint::fetch_leaders_checkpoint(const std::string& path) {
-  if (!run_.processes.leads()) {
-    const state::HeldParts held(run_.layout, run_.processes.index(), run_.processes.count());
-    const int64_t step = checkpoint::parse_directory_name(store::last_part(path))->step;
-    checkpoint_ = remote::load_checkpoint(run_.bucket, step,
-                                          [&](const std::string& array, const Placed& box) { return held.has(array, box); });
-    state::check_arrays(run_.layout, checkpoint_->arrays, path);
-  }
-  run_.processes.members()->barrier("checkpoint", kFetchPatience);
 }
 
 // Of another run: where it stands in its schedule. Its scores and times are its own.

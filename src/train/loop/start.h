@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <future>
 #include <optional>
+#include <string>
 
 #include "checkpoint/checkpoint.h"
 #include "recipe/run_identity.h"
@@ -15,7 +16,8 @@ namespace tessera::train {
 
 class StartingPoint {
  public:
-  // Finds it, and sets run.progress. Only the leader sees checkpoints: put() sends their arrays to the others. `evaluates`: whether
+  // Finds it, and sets run.progress. Only the leader sees checkpoints, unless each process reads its part: put() sends their
+  // arrays to the others. `evaluates`: whether
   // an evaluator is due before the first step.
   StartingPoint(Run& run, bool evaluates);
 
@@ -36,8 +38,10 @@ class StartingPoint {
   void put(StepState& state, std::future<Compiled>& init_program, bool parameters);
 
  private:
+  void find_in_bucket();
+  std::string fetch(int64_t step);
+  std::string tell_all(int64_t tries, const std::string& problem);
   void open_leaders_checkpoint(bool own);
-  void fetch_leaders_checkpoint(const std::string& path);
   void take_up(const std::string& state);
   void tell_of_data() const;
   void put_checkpoint(StepState& state);

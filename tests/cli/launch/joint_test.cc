@@ -190,6 +190,17 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   ASSERT_EQ(exported_there.exit, 0) << exported_there.err;
   EXPECT_TRUE(read_file(folder_ / "exported-gs/model.safetensors") == exported("one"));
 
+  // A part that is damaged is noticed by the process that needs it, and all go on from the checkpoint before. The step is saved
+  // again beside what is there.
+  std::string damaged = *store::read_object(parts);
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  store::write_object(parts, damaged);
+  const Outcome again = run(launched(2, url, split), 1, with_cache);
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, AllOf(HasSubstr("step 60 in the bucket is passed over: process 1: "), HasSubstr("from step ")));
+  EXPECT_TRUE(store::read_object(url + "/checkpoints/step_000000060/r2-state-00002-of-00002.safetensors"));
+  EXPECT_FALSE(store::read_object(parts));
+
   // What a process leaves that is killed in the middle of a save is not read; other processes, and one, go on from the one
   // before, of step 40 or of the signal.
   store::remove_object(commit(60));
