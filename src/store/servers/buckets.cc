@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "store/local/private_directory.h"
 #include "store/servers/block_cache.h"
 #include "store/servers/object_server.h"
+#include "store/servers/retry_pause.h"
 #include "store/url.h"
 
 namespace tessera::store {
@@ -42,10 +44,12 @@ BlockCache& cache() {
 
 ObjectServer& server_of(std::string_view url) { return is_bucket(url) ? bucket_server() : web_server(); }
 
+// Uniform in [0, 1), another on each host.
+double random_share() { return std::random_device()() / 0x1p32; }
+
 // Calls `call` until it succeeds; a failure that passes is tried again after a growing pause. `action` completes "cannot … `url`".
 void ask(std::string_view action, const std::string& url, const std::function<void()>& call) {
   constexpr int kTries = 5;
-  auto pause = std::chrono::milliseconds(100);
   for (int tries = 1;; ++tries) {
     try {
       return call();
@@ -54,8 +58,7 @@ void ask(std::string_view action, const std::string& url, const std::function<vo
         throw data_error(fmt::format("cannot {} `{}`: {}", action, one_line(url), one_line(error.what())), {}, error.help());
       }
     }
-    std::this_thread::sleep_for(pause);
-    pause *= 3;
+    std::this_thread::sleep_for(retry_pause(tries, random_share()));
   }
 }
 

@@ -217,6 +217,19 @@ optimizer = { name = "sgd", lr = "1e-6" }
   EXPECT_NEAR(loss("two"), loss("one"), 1e-4 * loss("one"));
 }
 
+// Each process decides it by itself, from the scores of all rows.
+TEST_F(Launch, ScoresLowerTheRateAndEndTheRunInAllProcessesAlike) {
+  const std::vector<std::string> more = {"total=60 steps", "early_stop=val/loss, patience=2, min_delta=10",
+                                         "optimizer.lr=plateau(1e-2, metric=val/loss, patience=0, factor=0.5, threshold=0.99)"};
+  train(2, "devices", more);
+  const Outcome two = run_program(words(2, "processes", more), folder_.path());
+  EXPECT_EQ(two.exit, 0) << two.err;
+  EXPECT_THAT(two.err,
+              AllOf(HasSubstr("the learning rate is now 0.25 of the schedule's"), HasSubstr("the run ends at step 9 of 60")));
+  ASSERT_FALSE(weights("devices", "09").empty());
+  EXPECT_TRUE(weights("processes", "09") == weights("devices", "09"));
+}
+
 TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
   const std::vector<std::string> more = {"total=60 steps", "checkpoint.every=10 steps"};
   launch(2, "whole", more);
