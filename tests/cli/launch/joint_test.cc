@@ -184,11 +184,13 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   EXPECT_TRUE(store::read_object(parts)) << "each process writes objects of its own";
   EXPECT_FALSE(store::read_object(commit(20))) << "the leader removes what the recipe does not keep";
   EXPECT_TRUE(store::read_object(url + "/metrics.jsonl"));
-  const Outcome exported_there =
-      run_program({"export", "--from", url + "@60", "--to", "exported-gs", "--format", "timm", "--cache-dir", cache},
-                  folder_.path(), with_cache);
-  ASSERT_EQ(exported_there.exit, 0) << exported_there.err;
-  EXPECT_TRUE(read_file(folder_ / "exported-gs/model.safetensors") == exported("one"));
+  const auto export_there = [&](const std::string& to) {
+    const Outcome outcome = run_program({"export", "--from", url + "@60", "--to", to, "--format", "timm", "--cache-dir", cache},
+                                        folder_.path(), with_cache);
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return read_file(folder_ / to / "model.safetensors");
+  };
+  EXPECT_TRUE(export_there("exported-gs") == exported("one"));
 
   // A part that is damaged is noticed by the process that needs it, and all go on from the checkpoint before. The step is saved
   // again beside what is there.
@@ -200,6 +202,7 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   EXPECT_THAT(again.err, AllOf(HasSubstr("step 60 in the bucket is passed over: process 1: "), HasSubstr("from step ")));
   EXPECT_TRUE(store::read_object(url + "/checkpoints/step_000000060/r2-state-00002-of-00002.safetensors"));
   EXPECT_FALSE(store::read_object(parts));
+  EXPECT_TRUE(export_there("exported-again") == exported("one"));
 
   // What a process leaves that is killed in the middle of a save is not read; other processes, and one, go on from the one
   // before, of step 40 or of the signal.
