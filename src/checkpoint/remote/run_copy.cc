@@ -135,6 +135,7 @@ bool RunCopy::bring_checkpoint(int64_t step) {
     throw;
   } catch (const Error& error) {
     log_warning(fmt::format("step {} in the bucket is passed over: {}", step, error.message()));
+    damaged_.insert(step);
     return false;
   }
 }
@@ -278,23 +279,20 @@ void RunCopy::copy_file(const std::string& name) {
 void RunCopy::write_checkpoint(const std::string& from, const std::string& to, const std::string& commit,
                                const std::optional<std::string>& there) {
   const checkpoint::Commit here = checkpoint::parse_commit(commit, from);
-  checkpoint::Commit written = here;
-  std::string text = commit;
-  if (there) {
-    try {
-      const checkpoint::Commit replaced = checkpoint::parse_commit(*there, to);
-      if (checkpoint::same_content(here, replaced)) return;
-      written = checkpoint::with_prefix(here, checkpoint::other_prefix(replaced));
-      text = checkpoint::commit_text(written);
-    } catch (const Error&) {
-      remove_checkpoint_objects(url_, here.step);  // a damaged one
-    }
+  std::optional<checkpoint::Commit> replaced;
+  try {
+    if (there) replaced = checkpoint::parse_commit(*there, to);
+  } catch (const Error&) {
+    remove_checkpoint_objects(url_, here.step);  // a damaged one
   }
+  if (replaced && checkpoint::same_content(here, *replaced) && !damaged_.contains(here.step))
+    return checkpoint::remove_unlisted(store::files_at(to), to, *replaced);
+  const checkpoint::Commit written = replaced ? checkpoint::with_prefix(here, checkpoint::other_prefix(*replaced)) : here;
   for (size_t i = 0; i < here.files.size(); ++i)
     store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, written.files[i].name));
   claim_.expect_held();
-  store::write_object(store::join_path(to, checkpoint::kCommitFile), text);
-  if (there) checkpoint::remove_unlisted(store::files_at(to), to, written);
+  store::write_object(store::join_path(to, checkpoint::kCommitFile), replaced ? checkpoint::commit_text(written) : commit);
+  if (replaced) checkpoint::remove_unlisted(store::files_at(to), to, written);
 }
 
 void RunCopy::copy_checkpoint(int64_t step) {
@@ -304,7 +302,8 @@ void RunCopy::copy_checkpoint(int64_t step) {
     store::FileSystem& files = store::local_files();
     const std::string commit = store::read_small_file(files, store::join_path(from, commit_name));
     const auto there = store::read_object(store::join_path(to, commit_name));
-    if (there != commit) write_checkpoint(from, to, commit, there);
+    if (there != commit || damaged_.contains(step)) write_checkpoint(from, to, commit, there);
+    damaged_.erase(step);
     copied_.insert(step);
   } catch (const store::IoError&) {
     if (store::local_files().info(from)) throw;

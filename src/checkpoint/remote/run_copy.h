@@ -84,6 +84,7 @@ class RunCopy {
   std::map<std::string, FileState> copied_files_;  // as they were when they were copied
   std::set<int64_t> copied_;                       // checkpoints that are in the bucket and were here
   std::set<int64_t> unfinished_;                   // those of the bucket that a writer that is gone left without COMMIT
+  std::set<int64_t> damaged_;                      // those of the bucket whose bytes are not those of their COMMIT
   std::set<int64_t> passed_;                       // those of the bucket that are not here, and that newer ones replace
 
   std::mutex copying_now_;             // what is above changes under it, once the thread below runs

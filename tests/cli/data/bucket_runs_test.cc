@@ -64,9 +64,8 @@ class BucketRuns : public FinishedRun<BucketRuns> {
     return read_file(*folder_ / fmt::format("run/checkpoints/step_{:09}/state.safetensors", step));
   }
   // Compares without showing bytes.
-  static void expect_state(const std::string& url, int64_t step) {
-    EXPECT_TRUE(object(fmt::format("{}/checkpoints/step_{:09}/state.safetensors", url, step)) == local_state(step))
-        << url << step;
+  static void expect_state(const std::string& url, int64_t step, const std::string& file = "state.safetensors") {
+    EXPECT_TRUE(object(fmt::format("{}/checkpoints/step_{:09}/{}", url, step, file)) == local_state(step)) << url << step;
   }
 
   static inline testing::BucketServers* servers_ = nullptr;
@@ -149,7 +148,9 @@ TEST_F(BucketRuns, PassOverACheckpointThatIsDamagedThere) {
   const Outcome second = train("second", url);
   EXPECT_EQ(second.exit, 0) << second.err;
   EXPECT_THAT(second.err, AllOf(HasSubstr("step 6 in the bucket is passed over"), HasSubstr("from step 3 of 6")));
-  expect_state(url, 6);
+  expect_state(url, 6, "r2-state.safetensors");
+  EXPECT_FALSE(object(state)) << "what was written beside is all that counts";
+  EXPECT_THAT(train("third", url).err, AllOf(HasSubstr("the run is finished"), Not(HasSubstr("passed over"))));
 }
 
 TEST_F(BucketRuns, KeepTheCheckpointsThatTheRecipeKeeps) {
