@@ -42,8 +42,9 @@ const CommandEntry* find_command(const std::string& name) {
 // What was meant by a command that there is none of.
 std::string help_for_command(const std::string& name) {
   static constexpr std::pair<const char*, const char*> kOthers[] = {
-      {"validate", "eval"}, {"val", "eval"},      {"test", "eval"},        {"evaluate", "eval"},
-      {"fit", "train"},     {"infer", "predict"}, {"inference", "predict"}};
+      {"validate", "eval"},     {"val", "eval"},      {"test", "eval"},         {"evaluate", "eval"},
+      {"fit", "train"},         {"infer", "predict"}, {"inference", "predict"}, {"dashboard", "board"},
+      {"tensorboard", "board"}, {"plot", "report"},   {"summary", "report"}};
   for (const auto& [other, own] : kOthers) {
     if (name == other) return fmt::format("did you mean `{}`?", own);
   }

@@ -186,6 +186,8 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
       {{"validate", "a.toml"}, "error: unknown command `validate`\nhelp: did you mean `eval`?\n"},
       {{"fit"}, "error: unknown command `fit`\nhelp: did you mean `train`?\n"},
       {{"infer"}, "error: unknown command `infer`\nhelp: did you mean `predict`?\n"},
+      {{"dashboard", "runs"}, "error: unknown command `dashboard`\nhelp: did you mean `board`?\n"},
+      {{"plot", "runs/a"}, "error: unknown command `plot`\nhelp: did you mean `report`?\n"},
       {{"board", "--port", "1"},
        "error: unknown flag `--port`\nhelp: the live page is at --address 6070, or 127.0.0.1:6070, of tessera board\n"},
       {{"lr-find", "a.toml", "--min", "1"},
@@ -247,6 +249,14 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"--optimizer", "adam"}), HasSubstr("optimizer.name=adamw"));
   EXPECT_THAT(help({"--fp16"}), HasSubstr("dtype=bf16"));
   EXPECT_THAT(help({"--mixed-precision", "bf16"}), HasSubstr("dtype=bf16"));
+  EXPECT_THAT(help({"--log-interval", "50"}), HasSubstr("written 'log=50 steps'"));
+  EXPECT_THAT(help({"print_freq=50"}), HasSubstr("did you mean `log`, as log = \"50 steps\"?"));
+  EXPECT_THAT(help({"--tensorboard"}), HasSubstr("tensorboard --logdir runs"));
+  EXPECT_THAT(help({"monitor.tensorboard=true"}), HasSubstr("tensorboard --logdir runs"));
+  EXPECT_THAT(help({"mlflow=true"}), HasSubstr("MLFLOW_TRACKING_URI"));
+  EXPECT_THAT(help({"board=true"}), HasSubstr("--board"));
+  EXPECT_THAT(help({"--dashboard"}), HasSubstr("tessera board runs"));
+  EXPECT_THAT(help({"profiler=true"}), HasSubstr("monitor.profile=steps 2-6"));
   EXPECT_THAT(help({"--model", "resnet18"}), HasSubstr("model.variant=resnet18"));
   EXPECT_THAT(help({"ema=0.99"}), HasSubstr("average.decay=0.9998"));
   EXPECT_THAT(help({"pretrained=true"}), HasSubstr("model_init.from=hub("));
