@@ -11,6 +11,7 @@
 #include "base/text/json.h"
 #include "pages/board/prometheus.h"
 #include "pages/report/made_run.h"
+#include "support/paths.h"
 
 namespace tessera::board {
 namespace {
@@ -85,6 +86,15 @@ TEST_F(RoutesTest, OnlyWhoHasTheTokenIsAnswered) {
       own.emplace_back("origin", "http://localhost:6070");
       EXPECT_EQ(status(own), with) << at;
     }
+  }
+}
+
+TEST_F(RoutesTest, EveryAddressIsInTheManual) {
+  const std::string manual = testing::slurp(testing::source_path("docs/board.md"));
+  for (const Route& route : routes()) {
+    if (std::string(route.path) == "/assets/") continue;  // parts of the page
+    const std::string row = fmt::format("\n| `{} {}", route.method, route.path);
+    EXPECT_THAT(manual, ::testing::AnyOf(HasSubstr(row + "` |"), HasSubstr(row + "?")));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "pages/report/made_run.h"
 #include "pages/report/rasterise.h"
 #include "pages/report/report.h"
+#include "pjrt/chip.h"
 #include "store/faulty_files.h"
 
 namespace tessera::report {
@@ -91,6 +92,31 @@ TEST(Report, ShowsTheRun) {
   EXPECT_EQ(slurp(run + "/report/val_confusion.csv"), "label,predicted,count\ncat,cat,1\ncat,dog,1\ndog,cat,1\ndog,dog,1\n");
   EXPECT_EQ(slurp(run + "/report/val_worst.csv"), "path,label,predicted,loss\ncat/1.png,cat,dog,3.25\ndog/0.png,dog,cat,2\n");
   EXPECT_FALSE(std::filesystem::exists(run + "/report/train.png"));
+}
+
+// Of devices that tell their memory and whose peak is known.
+TEST(Report, SetsThePlanBesideWhatAChipDid) {
+  const TempDir dir;
+  const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
+  train::RunFacts facts = testing::facts_of("done");
+  facts.platform = "cuda", facts.device_kind = "NVIDIA H200", facts.devices = 2;
+  facts.flops = 1e12;
+  facts.device_peak = 5 << 20;
+  facts.device_memory = int64_t{141} << 30;
+  spill(run + "/run.json", train::to_json(facts));
+  const pjrt::Chip& chip = *pjrt::find_chip("h200");
+  const std::string recipe = slurp(run + "/recipe.toml");
+  for (const auto& [dtype, peak] : {std::pair{"f32", chip.f32_flops}, std::pair{"bf16", chip.bf16_flops}}) {
+    spill(run + "/recipe.toml",
+          fmt::format("total = \"100 steps\"\ndtype = \"{}\"\n{}", dtype, recipe.substr(recipe.find("[data]"))));
+    write_report({run});
+    const std::string text = check_html(slurp(run + "/report/index.html")).text;
+    EXPECT_THAT(text, HasSubstr(fmt::format("{:.4g} images a second; {:.1f} % of that was reached (MFU)", 2 * peak / 3e12,
+                                            100 * 10 * 3e12 / (2 * peak))));
+    for (const char* part : {"3.00 MiB of a device", "5.00 MiB", "141.00 GiB", "30 TFLOP/s of products on 2 devices"}) {
+      EXPECT_THAT(text, HasSubstr(part)) << dtype;
+    }
+  }
 }
 
 // What the device made of the first batch, where the run left a file of it.
