@@ -85,6 +85,24 @@ TEST_F(ReportCommand, AReportThatCanNotBeWrittenIsAWarningAndNoMore) {
               HasSubstr("blocked/report/index.html\n"));
 }
 
+// One of an earlier start does not say what the run came to.
+TEST_F(ReportCommand, OnlyOneThatIsOfTheRunAsItIsIsNamed) {
+  const auto train = [](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"train", "tiny.toml", "--workdir", "older"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome outcome = tessera(args);
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("metrics     older/metrics.jsonl\n"));
+    return outcome.out;
+  };
+  const std::string line = "report      older/report/index.html\n";
+  EXPECT_THAT(train({"total=2 steps"}), HasSubstr(line));
+  EXPECT_THAT(train({"total=2 steps"}), HasSubstr(line)) << "of the finished run";
+  EXPECT_THAT(train({"total=6 steps", "--until", "4 steps"}), Not(HasSubstr(line)));
+  EXPECT_THAT(train({"total=6 steps", "--no-report"}), Not(HasSubstr(line)));
+  EXPECT_THAT(train({"total=8 steps"}), HasSubstr(line));
+}
+
 TEST_F(ReportCommand, ARunThatDivergesLeavesOneAndOneThatIsStoppedNone) {
   const Outcome diverged = tessera({"train", "tiny.toml", "--workdir", "diverged", "optimizer.lr=1e38", "log=1 step"});
   ASSERT_EQ(diverged.exit, 5) << diverged.err;

@@ -169,10 +169,10 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
     train::TrainResult result = train::train(std::move(recipe), options);
     if (!place.leads()) return result.exit;
     // One that was stopped goes on, and whoever stopped it may not wait for images.
-    const bool has_report = store::local_files().info(store::join_path(result.workdir, kReportPage)).has_value();
-    if (result.stopped_by.empty() && !result.paused && !(result.finished_before && has_report)) write_report(result.workdir);
+    bool has_report = result.finished_before && store::local_files().info(store::join_path(result.workdir, kReportPage));
+    if (result.stopped_by.empty() && !result.paused && !has_report) has_report = write_report(result.workdir);
     if (copy && !copy->finish()) result.exit = Exit::kData;
-    tell(result, source, copy ? copy->url() : result.workdir);
+    tell(result, source, copy ? copy->url() : result.workdir, has_report);
     return result.exit;
   } catch (const Error& error) {
     if (error.code() == Exit::kDiverged && place.leads()) write_report(crash_context().workdir);
@@ -180,14 +180,15 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
   }
 }
 
-// The run has ended, whatever becomes of its report.
-void Training::write_report(const std::string& workdir) const {
-  if (no_report_) return;
+// The run has ended, whatever becomes of its report. Whether there is one.
+bool Training::write_report(const std::string& workdir) const {
+  if (no_report_) return false;
   const auto failed = [](std::string_view why) { log_warning(fmt::format("no report was written: {}", why)); };
   try {
     const auto left = do_if_files_come([workdir] { report::write_report({workdir}); }, kReportPatience,
                                        [] { return train::StopSignal::came_late(); });
-    if (left) failed(*left + "; `tessera report` writes it");
+    if (!left) return true;
+    failed(*left + "; `tessera report` writes it");
   } catch (const Error& error) {
     failed(error.message());
   } catch (const std::bad_alloc&) {
@@ -195,6 +196,7 @@ void Training::write_report(const std::string& workdir) const {
   } catch (const store::OutOfFiles& error) {
     failed(error.what());
   }
+  return false;
 }
 
 // The command that goes on with the run: with the flags of this one, but for those of one start.
@@ -205,8 +207,10 @@ std::string Training::continuing(const RecipeToTrain& recipe, const std::string&
          " --workdir " + shell_quoted(workdir);
 }
 
-// `workdir`: as the user names it, which is another path where it is in a bucket.
-void Training::tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) const {
+// `workdir`: as the user names it, which is another path where it is in a bucket. `has_report`: one of the run as it is now; an
+// earlier start may have left an older one.
+void Training::tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir,
+                    bool has_report) const {
   // The run has ended well whether or not somebody still reads.
   const auto line = [](const char* what, const std::string& text) { print_if_read(fmt::format("{:<12}{}", what, text)); };
   const auto shown = [&](const std::string& path) { return workdir + path.substr(result.workdir.size()); };
@@ -214,11 +218,11 @@ void Training::tell(const train::TrainResult& result, const RecipeToTrain& recip
     log_note(fmt::format("the run is finished: step {} of {}", human_count(result.step), human_count(result.total)));
   }
   if (!result.checkpoint.empty()) line("checkpoint", shown(result.checkpoint));
-  for (const auto& [what, name] :
-       {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}, std::pair{"report", kReportPage}}) {
+  for (const auto& [what, name] : {std::pair{"metrics", "metrics.jsonl"}, std::pair{"plot", "plot.svg"}}) {
     const std::string path = store::join_path(result.workdir, name);
     if (store::local_files().info(path)) line(what, shown(path));
   }
+  if (has_report) line("report", shown(store::join_path(result.workdir, kReportPage)));
   if (!result.best.empty()) log_line(fmt::format("best checkpoint: {}", shown(result.best)));
   if (!result.finished_before) {
     log_line(fmt::format("{} of host memory at most", human_bytes(static_cast<double>(peak_resident_bytes()))));

@@ -41,8 +41,8 @@ class Training {
   Exit train(const RecipeToTrain& recipe, const train::DeviceOptions& device, monitor::LogFile& log) const;
   Exit train_at(const group::Place& place, config::Section recipe, const RecipeToTrain& source,
                 const train::DeviceOptions& device, monitor::LogFile& log, std::shared_ptr<group::Members>& membership) const;
-  void write_report(const std::string& workdir) const;
-  void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir) const;
+  bool write_report(const std::string& workdir) const;
+  void tell(const train::TrainResult& result, const RecipeToTrain& recipe, const std::string& workdir, bool has_report) const;
   std::string continuing(const RecipeToTrain& recipe, const std::string& workdir) const;
   static std::string next(const train::TrainResult& result, const std::string& workdir);
 
