@@ -21,9 +21,10 @@ struct LastSave {
 struct RunFacts {
   // running (or killed), done, stopped by a signal, a request or --until, diverged, failed.
   std::string state = "running";
-  std::string message;           // the signal's name (or "a request", "--until"), why it failed, or why it was done early
-  std::string command, version;  // of the program
-  std::string platform, device_kind, plugin;  // "cpu", "NVIDIA H200", the plugin's own words
+  std::string message;                // the signal's name (or "a request", "--until"), why it failed, or why it was done early
+  std::string command, version;       // of the program
+  std::string platform, device_kind;  // "cpu", "NVIDIA H200"
+  std::string plugin;                 // its file, the versions that it speaks, and its own words
   int64_t devices = 1;
   int64_t parameters = 0;
   double flops = 0;            // of products and convolutions, forward, of one example

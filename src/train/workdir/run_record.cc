@@ -36,7 +36,9 @@ void RunRecord::started(const recipe::Recipe& recipe, const pjrt::Client& client
   facts_.parameters = cost.parameters;
   facts_.flops = cost.flops;
   facts_.platform = client.platform_name();
-  facts_.plugin = client.platform_version();
+  facts_.plugin = client.shared_plugin()->version_line();
+  // Some call themselves by the platform alone.
+  if (client.platform_version() != client.platform_name()) facts_.plugin += "; " + client.platform_version();
   facts_.device_kind = client.devices().front().kind;
   facts_.devices = recipe.mesh.devices();
   try {

@@ -155,6 +155,7 @@ TEST(RunRecord, ARunLeavesItsSummariesAndFacts) {
   const RunFacts facts = parse_run_facts(testing::slurp(result.workdir + "/run.json"), "run.json");
   EXPECT_EQ(facts.state, "done");
   EXPECT_EQ(facts.platform, "cpu");
+  EXPECT_THAT(facts.plugin, HasSubstr("xla_cpu_pjrt.so, PJRT C API 0."));
   EXPECT_EQ(facts.devices, 1);
   EXPECT_GT(facts.parameters, 1000);
   EXPECT_GT(facts.flops, 1000);
