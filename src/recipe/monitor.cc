@@ -35,6 +35,12 @@ ProfilePlan read_profile(const Section& section, const std::string& text) {
 
 }  // namespace
 
+const char* sinks_help() {
+  static const std::string text = fmt::format("where measurements go besides metrics.jsonl: any of \"{}\"; [] for nowhere",
+                                              join(monitor::sink_names(), "\", \""));
+  return text.c_str();
+}
+
 void read_monitor(Section section, const optim::RunLength& length, Recipe& out) {
   section.bind(out.monitor);
   section.check_range("images", out.monitor.images, 0, 1000);

@@ -97,6 +97,9 @@ struct GuardOptions {
   }
 };
 
+// The help of monitor.sinks, which names them all. It lasts as long as the program.
+const char* sinks_help();
+
 // Where measurements go besides metrics.jsonl and summary.csv.
 struct MonitorOptions {
   std::vector<std::string> sinks = {"tensorboard"};
@@ -105,9 +108,7 @@ struct MonitorOptions {
   std::string profile = "auto";
   template <class Visitor>
   void visit(Visitor&& field) {
-    field("sinks", sinks,
-          may_change(
-              "where measurements go besides metrics.jsonl: any of \"tensorboard\", \"wandb\", \"mlflow\"; [] for nowhere"));
+    field("sinks", sinks, may_change(sinks_help()));
     field("images", images, may_change("how many images of the first batch sinks get, as the model sees them; 0 for none"));
     field("worst", worst, may_change("how many of the images with the greatest loss sinks get at each evaluation; 0 for none"));
     field("projector", projector,

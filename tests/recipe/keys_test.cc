@@ -2,10 +2,13 @@
 
 #include "recipe/keys.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
+
+#include "monitor/sinks/sink.h"
 
 namespace tessera::recipe {
 namespace {
@@ -44,6 +47,17 @@ TEST(RecipeKeys, WhatDoesNotChangeARunsNumbersMayChange) {
                           "eval.few.train.limits.max_seconds"}) {
     EXPECT_TRUE(key_may_change(key)) << key;
   }
+}
+
+// A new one needs a line of sinks.def, and none here.
+TEST(RecipeKeys, TheHelpOfSinksNamesThemAll) {
+  std::string help;
+  for (const SectionKeys& section : recipe_keys()) {
+    for (const config::KeyDoc& doc : section.keys) {
+      if (doc.key == "monitor.sinks") help = doc.help;
+    }
+  }
+  for (const std::string& name : monitor::sink_names()) EXPECT_THAT(help, ::testing::HasSubstr(fmt::format("\"{}\"", name)));
 }
 
 TEST(RecipeKeys, WhatChangesThemMayNot) {
