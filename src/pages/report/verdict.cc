@@ -34,10 +34,16 @@ std::string steps(int64_t count) { return fmt::format("{} {}", human_count(count
 
 int64_t last_step(const SavedRun& run) { return run.rows.empty() ? 0 : run.rows.back().step; }
 
+// The step with which a run was stopped is saved, and may have no line.
+int64_t reached_step(const SavedRun& run) {
+  const auto save = run.facts && run.facts->state == "stopped" ? run.facts->last_save : std::nullopt;
+  return std::max(last_step(run), save ? save->step : 0);
+}
+
 // "after 4,500 steps"
 std::string after(const SavedRun& run) {
   const bool unknown = run.rows.empty() && !run.problems.empty();
-  return unknown ? "after steps that can't be read" : fmt::format("after {}", steps(last_step(run)));
+  return unknown ? "after steps that can't be read" : fmt::format("after {}", steps(reached_step(run)));
 }
 
 // How much of `total` of the recipe is done, in [0, 1]; nothing where that can't be told.
@@ -48,11 +54,11 @@ std::optional<double> share_done(const SavedRun& run) {
     const config::Duration total = config::parse_duration(recipe.text("total", "0 steps"));
     const auto& values = run.rows.back().values;
     const char* name = total.unit == config::DurationUnit::kEpochs ? "epoch" : "examples_seen";
-    double done = static_cast<double>(run.rows.back().step);
+    auto done = static_cast<double>(reached_step(run));
     if (total.unit != config::DurationUnit::kSteps) {
       const auto found = values.find(name);
       if (found == values.end()) return std::nullopt;
-      done = found->second;
+      done = last_step(run) > 0 ? found->second * (done / static_cast<double>(last_step(run))) : found->second;
     }
     if (!(total.value > 0) || !std::isfinite(done)) return std::nullopt;
     return std::clamp(done / total.value, 0.0, 1.0);

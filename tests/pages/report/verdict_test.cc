@@ -126,6 +126,11 @@ TEST(Verdict, SaysHowARunEnded) {
   half.accuracy.resize(2), half.loss.resize(2), half.training_loss.resize(2);
   EXPECT_THAT(text_of(run_of(half, "stopped", "SIGTERM"), "ended"),
               HasSubstr("stopped early by SIGTERM, after 40 steps (40 % of its length)"));
+  SavedRun between = run_of(half, "stopped", "SIGTERM");  // two lines
+  between.facts->last_save = train::LastSave{53, 0.1, 20};
+  EXPECT_THAT(text_of(between, "ended"), HasSubstr("after 53 steps (53 % of its length)"));
+  between.facts->last_save->step = 20;  // of an earlier start
+  EXPECT_THAT(text_of(between, "ended"), HasSubstr("after 40 steps (40 % of its length)"));
   EXPECT_THAT(verdict(run_of(half, "stopped", "--until")).front().advice, HasSubstr("without --until"));
   EXPECT_THAT(text_of(run_of(half, "diverged", "the run diverged: training_loss is nan at step 41"), "ended"),
               AllOf(HasSubstr("The run diverged: training_loss is nan at step 41."), HasSubstr("optimizer.clip")));
