@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/text/text.h"
 #include "train/control/control_socket.h"
 
 namespace tessera::board {
@@ -41,8 +42,12 @@ Runs::Runs(std::vector<std::string> paths, bool expected, store::FileSystem& fil
 void Runs::look(const std::string& path, const std::string& name, const std::string& below, int depth, Found& found) const {
   try {
     const auto info = files_.info(path);
-    if (!info || !info->directory || found.places.size() >= kMaxRuns) return;
-    if (report::holds_run(path, files_)) return found.places.push_back({path, below.empty() ? name : below});
+    if (!info || !info->directory || found.more) return;
+    if (report::holds_run(path, files_)) {
+      found.more = found.places.size() >= kMaxRuns;
+      if (!found.more) found.places.push_back({path, below.empty() ? name : below});
+      return;
+    }
     if (depth == 0) return;
     for (const store::FileInfo& entry : files_.list(path)) {
       if (entry.directory && !entry.symlink && !entry.name.starts_with('.')) {
@@ -61,6 +66,10 @@ bool Runs::scan() {
   if (expected_) found.places.push_back({paths_[0], names_[0]});
   for (size_t i = expected_ ? 1 : 0; i < paths_.size(); ++i) look(paths_[i], names_[i], {}, kDepth, found);
   std::ranges::sort(found.problems);
+  if (found.more) {
+    found.problems.push_back(fmt::format(
+        "there are more than {} runs, and the others are left out: name directories with fewer", human_count(kMaxRuns)));
+  }
   bool news = false;
   {
     const std::lock_guard lock(mutex_);

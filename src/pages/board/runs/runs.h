@@ -24,7 +24,7 @@ class Runs {
   // Finds new runs. From the thread that refreshes them. True where there are any.
   bool scan();
 
-  // Directories that can't be read, and why, as the last scan found; safe from any thread.
+  // Directories that can't be read, and why, and that there are too many runs, as the last scan found; safe from any thread.
   std::vector<std::string> problems() const;
   // By name; safe from any thread.
   std::vector<std::shared_ptr<WatchedRun>> all() const;
@@ -39,6 +39,7 @@ class Runs {
   struct Found {
     std::vector<Place> places;
     std::vector<std::string> problems;
+    bool more = false;  // than are shown
   };
   // `below`: the path below the one of paths_ that is looked at; empty for that itself, which is called `name`.
   void look(const std::string& path, const std::string& name, const std::string& below, int depth, Found& found) const;

@@ -248,6 +248,25 @@ TEST(Runs, DirectoriesThatCannotBeReadAreSaid) {
   EXPECT_TRUE(runs.problems().empty());
 }
 
+TEST(Runs, ThatThereAreTooManyIsSaid) {
+  TempDir dir;
+  const auto make = [&](int number) {
+    const std::string run = dir / fmt::format("run_{:04}", number);
+    std::filesystem::create_directory(run);
+    testing::spill(run + "/recipe.toml", "seed = 0\n");
+  };
+  for (int i = 0; i < 1000; ++i) make(i);
+  Runs runs({dir.path()}, false);
+  EXPECT_TRUE(runs.scan());
+  EXPECT_EQ(runs.all().size(), 1000u);
+  EXPECT_TRUE(runs.problems().empty());
+  make(1000);
+  EXPECT_TRUE(runs.scan());
+  EXPECT_EQ(runs.all().size(), 1000u);
+  ASSERT_EQ(runs.problems().size(), 1u);
+  EXPECT_THAT(runs.problems()[0], HasSubstr("more than 1,000 runs"));
+}
+
 TEST(Runs, OneThatWillBeginIsThere) {
   TempDir dir;
   Runs runs({dir / "later"}, true);
