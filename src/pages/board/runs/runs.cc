@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +18,33 @@ namespace {
 
 constexpr int kDepth = 3;
 constexpr size_t kMaxRuns = 1000;
+
+// The digits of `text` from `at` on, of a whole number: behind a point they are a fraction's, in the order of letters.
+std::string_view whole_number(std::string_view text, size_t at) {
+  if (at > 0 && text[at - 1] == '.') return {};
+  size_t end = at;
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  return text.substr(at, end - at);
+}
+
+// As people count: "digits-2" before "digits-10".
+bool comes_before(std::string_view a, std::string_view b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::string_view x = whole_number(a, i), y = whole_number(b, j);
+    if (x.empty() || y.empty()) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const std::string_view value = x.substr(std::min(x.find_first_not_of('0'), x.size()));
+    const std::string_view other = y.substr(std::min(y.find_first_not_of('0'), y.size()));
+    if (value != other) return value.size() != other.size() ? value.size() < other.size() : value < other;
+    i += x.size(), j += y.size();
+  }
+  if ((i < a.size()) != (j < b.size())) return j < b.size();
+  return a < b;  // "run-1" and "run-01"
+}
 
 // `name`, or where others in `taken` (name -> path) have it, a longer end of `path`. In one line of UTF-8, as JSON and
 // Prometheus want it: a page asks for a run by the name that it was told.
@@ -97,7 +125,7 @@ bool Runs::scan() {
     now.push_back(std::make_shared<WatchedRun>(name, place.path, train::is_training, files_));
     taken[name] = place.path;
   }
-  std::ranges::sort(now, {}, &WatchedRun::name);
+  std::ranges::sort(now, comes_before, &WatchedRun::name);
   found_ = std::move(distinct);
   const std::lock_guard lock(mutex_);
   runs_ = std::move(now);

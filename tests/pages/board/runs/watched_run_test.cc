@@ -248,6 +248,21 @@ TEST(Runs, DirectoriesThatCannotBeReadAreSaid) {
   EXPECT_TRUE(runs.problems().empty());
 }
 
+TEST(Runs, StandInTheOrderInWhichPeopleCount) {
+  TempDir dir;
+  const std::vector<std::string> names = {"digits-1",      "digits-02",      "digits-2", "digits-10", "lr=0.05",
+                                          "lr=0.1_seed=2", "lr=0.1_seed=10", "run",      "run-3"};
+  for (const std::string& name : names) {
+    std::filesystem::create_directory(dir / name);
+    spill(dir / (name + "/recipe.toml"), "seed = 0\n");
+  }
+  Runs runs({dir.path()}, false);
+  runs.scan();
+  std::vector<std::string> found;
+  for (const auto& run : runs.all()) found.push_back(run->name());
+  EXPECT_EQ(found, names);
+}
+
 TEST(Runs, ThatThereAreTooManyIsSaid) {
   TempDir dir;
   const auto make = [&](int number) {
