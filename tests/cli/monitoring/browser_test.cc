@@ -240,7 +240,14 @@ TEST_F(Browser, FitsAPhoneAndTheDark) {
                       {{"run", "document.documentElement.scrollWidth"}},
                       {{"run", "getComputedStyle(document.body).backgroundColor"}},
                       {{"run", "getComputedStyle(document.body).color"}},
-                      {{"run", "getComputedStyle(document.getElementById('charts')).gridTemplateColumns.split(' ').length"}}};
+                      {{"run", "getComputedStyle(document.getElementById('charts')).gridTemplateColumns.split(' ').length"}},
+                      {{"run",
+                        "Math.min(...[...document.querySelectorAll('button, input, select, summary')]"
+                        ".map((one) => one.offsetHeight).filter((height) => height > 0))"}},
+                      {{"run",
+                        "[...document.querySelectorAll('#runs th.name')].map((one) => { const range = document.createRange(); "
+                        "range.selectNodeContents(one.lastChild); "
+                        "return range.getBoundingClientRect().top < one.firstChild.getBoundingClientRect().bottom; })"}}};
   const Json seen =
       testing::visit_pages({{{"url", address_of(page)}, {"width", 1400}, {"steps", steps}},
                             {{"url", address_of(page)}, {"width", 360}, {"height", 740}, {"dark", true}, {"steps", steps}}});
@@ -252,6 +259,8 @@ TEST_F(Browser, FitsAPhoneAndTheDark) {
   EXPECT_EQ(phone[2], "rgb(230, 237, 243)");
   EXPECT_GE(wide[3].get<int>(), 2) << "columns of curves";
   EXPECT_EQ(phone[3], 1);
+  EXPECT_GE(phone[4].get<int>(), 24) << "for fingers";
+  EXPECT_EQ(phone[5], Json::parse("[true, true]")) << "names of runs stand beside their colours";
 }
 
 // A run of 24 processes on a phone: one is slow, and one sends nothing. Then a run of one process.
