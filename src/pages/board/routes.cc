@@ -155,8 +155,10 @@ http::Response Answers::dispatch(const Request& request, const Route& route) {
                       [&] { return make(run->path()); });
   };
   if (path == "/api/run") {
-    return {200, "application/json", kept(run->version(), [&run](const std::string& at) {
+    const int64_t version = run->version();
+    return {200, "application/json", kept(version, [&run, version](const std::string& at) {
               Json details = run_details(at);
+              details["version"] = version;
               details["compilations"] = run->compilations();
               return details.dump(-1, ' ', false, Json::error_handler_t::replace);
             })};

@@ -247,6 +247,7 @@ TEST_F(RoutesTest, DetailsHaveVerdictRecipeAndCheckpoints) {
   EXPECT_THAT(details["remarks"][0]["text"].get<std::string>(), HasSubstr("100 steps"));
   EXPECT_THAT(details["recipe"].get<std::string>(), HasSubstr("flip_lr"));
   EXPECT_EQ(details["facts"]["state"], "done");
+  EXPECT_EQ(details["version"], json("/api/runs")["runs"][0]["version"]);
   ASSERT_EQ(details["checkpoints"].size(), 1u);
   EXPECT_EQ(details["checkpoints"][0]["step"], 100);
   EXPECT_EQ(details["checkpoints"][0]["bytes"], 2);

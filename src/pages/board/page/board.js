@@ -88,7 +88,7 @@ function tell(problem) {
 }
 
 const dataOf = (name) => {
-  if (!board.data.has(name)) board.data.set(name, {generation: -1, metrics: {}, last: -1, version: -1, log: 0});
+  if (!board.data.has(name)) board.data.set(name, {generation: -1, metrics: {}, last: -1, version: -1, drawn: -1, log: 0});
   return board.data.get(name);
 };
 const runOf = (name) => board.runs.find((run) => run.name === name);
@@ -478,11 +478,18 @@ function drawHosts(hosts) {
     make('ul', {class: 'strip'}, ...cells), ...lines, table);
 }
 
+let later = 0;
 async function loadDetails(run) {
   const data = dataOf(run.name);
   if (data.version === run.version) return;
   data.version = run.version;
   const details = await ask('/api/run', {run: run.name});
+  // The server makes this rarely: what it says may be from before the news.
+  data.version = details.version;
+  clearTimeout(later);
+  if (data.version < run.version) later = setTimeout(update, POLLING);
+  if (data.drawn === details.version) return;
+  data.drawn = details.version;
   data.remarks = details.remarks;
   data.facts = details.facts;
   drawCheckpoints(details.checkpoints);
@@ -524,7 +531,7 @@ function choose(name, on, alone = false) {
   for (const part of ['hosts', 'evaluations', 'images', 'facts', 'checkpoints', 'compilations']) element(part).replaceChildren();
   board.answer = board.table = '';
   element('log').textContent = '';
-  for (const data of board.data.values()) { data.version = -1; data.log = 0; }
+  for (const data of board.data.values()) { data.version = data.drawn = -1; data.log = 0; }
   drawRuns();
   loadDifferences().catch((error) => tell(error.message));
   hurry = true;  // who asks for something does not wait

@@ -36,6 +36,7 @@ bool WatchedRun::take(monitor::MetricsTail::News news) {
   if (news.from_start) {
     series_.clear();
     head_.rows.clear();
+    alerts_ = monitor::Alerts();
     ++generation_;
     unreadable_ = 0;
   }
@@ -44,6 +45,7 @@ bool WatchedRun::take(monitor::MetricsTail::News news) {
     for (const auto& [metric, value] : row.values) {
       if (metric != "step") series_[metric].add({row.step, value});
     }
+    if (!alerts_.add(row).empty()) ++version_;  // the verdict tells of it
     if (!is_evaluation(row)) continue;
     head_.rows.push_back(std::move(row));
     ++version_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitor/alerts.h"
 #include "monitor/metrics_tail.h"
 #include "monitor/process_figures.h"
 #include "pages/board/runs/compilations.h"
@@ -58,7 +59,7 @@ class WatchedRun {
   // The newest of each process, of runs of several: {"processes": […], "slowest": {…} or null, "silent": [sentences]}.
   Json hosts() const;
   std::vector<monitor::ProcessFigures> processes() const;
-  // A number that changes when the run's files have news besides metrics, or an evaluation.
+  // A number that changes when the run's files have news besides metrics, or with an evaluation or an alert.
   int64_t version() const;
 
  private:
@@ -77,6 +78,7 @@ class WatchedRun {
   monitor::LineTail log_;
   std::vector<store::FileInfo> seen_;  // the files of the head, as they were read
   std::optional<store::FileId> hosts_seen_;
+  monitor::Alerts alerts_;  // but those of evaluations
 
   mutable std::mutex mutex_;  // over the rest
   std::map<std::string, Series> series_;

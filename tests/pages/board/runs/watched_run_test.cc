@@ -79,6 +79,27 @@ TEST(WatchedRun, ListsWhatWasCompiled) {
   EXPECT_FALSE(it.run.refresh().state) << "nothing new";
 }
 
+// The verdict tells of it, and is read when there is news: between evaluations there is no other.
+TEST(WatchedRun, AnAlertIsNews) {
+  Watched it;
+  std::filesystem::create_directories(it.path);
+  const std::vector<monitor::MetricRow> rows = testing::alarming_rows("throughput");
+  const auto version_at = [&](size_t first, size_t last) {
+    monitor::MetricWriter writer(it.path);
+    for (size_t i = first; i < last; ++i) {
+      std::vector<monitor::Metric> metrics;
+      for (const auto& [name, value] : rows[i].values) metrics.push_back({name, value});
+      writer.write(rows[i].step, metrics);
+    }
+    writer.flush();
+    EXPECT_TRUE(it.run.refresh().metrics);
+    return it.run.version();
+  };
+  const int64_t version = version_at(0, 200);
+  EXPECT_EQ(version_at(200, 203), version) << "three slow lines";
+  EXPECT_EQ(version_at(203, 210), version + 1) << "once";
+}
+
 TEST(WatchedRun, SaysHowItEnded) {
   Watched it;
   it.write(10, 2);
