@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/text/text.h"
 #include "cli/help.h"
@@ -193,9 +194,44 @@ std::vector<std::string> help_topics() {
 
 namespace {
 
-// Of what people call by a name of their own: AdamW, epochs, ema.
-std::string help_for_other_word(const std::string& word) {
+// Whether `text` has `word` between characters that are no letters or digits.
+bool mentions(const std::string& text, const std::string& word) {
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !is_letter(text[at - 1])) && (end == text.size() || !is_letter(text[end]))) return true;
+  }
+  return false;
+}
+
+// The first three keys whose help has the word: "kappa" gives eval.NAME.metrics.
+std::vector<std::string> keys_that_mention(const std::string& word) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> keys;
+  for (const SectionKeys& section : recipe::recipe_keys()) {
+    for (const KeyDoc& doc : section.keys) {
+      if (keys.size() == kMost) return keys;
+      if (mentions(lower(doc.help), word) && std::ranges::find(keys, doc.key) == keys.end()) keys.push_back(doc.key);
+    }
+  }
+  return keys;
+}
+
+std::string help_for_unknown(const std::string& word) {
+  const std::vector<std::string> topics = help_topics();
+  // A slip of the keyboard, or a word that texts have: "cappa" is near "kappa", and no more than that.
+  const std::vector<std::string> keys = word.size() < 3 ? std::vector<std::string>{} : keys_that_mention(lower(word));
+  if (!keys.empty()) return fmt::format("`{}` is in the help of {}: tessera help {}", word, join(keys, ", "), keys[0]);
+  const auto near = nearest_name(word, topics);
+  return near ? fmt::format("did you mean `{}`?", *near) : "tessera help lists the sections";
+}
+
+// Of what people call by a name of their own: AdamW, epochs, ema, cross_entropy.
+std::string help_for_other_word(std::string word) {
+  std::ranges::replace_if(
+      word, [](char c) { return c == '-' || c == ' '; }, '_');
   if (std::string text = component_help(word); !text.empty()) return text;
+  if (const std::string name = config::same_key(word, component_names()); !name.empty()) return component_help(name);
   if (const std::string key = key_called(word); !key.empty()) return key_help(key) + "\n";
   const std::string help = config::other_help(word);
   return help.empty() ? help : help + "\n";
@@ -222,9 +258,7 @@ std::string key_help(const std::string& key) {
   if (text.empty()) text = component_help(key);
   if (text.empty()) text = help_for_other_word(lower(key));
   if (text.empty()) {
-    const auto near = nearest_name(key, help_topics());
-    throw usage_error(fmt::format("no key `{}` in a recipe", key), {},
-                      near ? fmt::format("did you mean `{}`?", *near) : "tessera help lists the sections");
+    throw usage_error(fmt::format("no key `{}` in a recipe", key), {}, help_for_unknown(key));
   }
   if (wanted == "optimizer") text += "  Each optimizer's own keys, as b1: tessera help optimizers, tessera help adamw.\n";
   if (wanted == "sharding") {

@@ -1,5 +1,7 @@
 #include "config/other_words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/text/text.h"
@@ -47,10 +49,6 @@ constexpr OtherWord kOtherWords[] = {
     {"frequency", "every"},
     {"log_every", "log"},
     {"log_steps", "log"},
-    {"log_interval", "log", "log = \"50 steps\""},
-    {"logging_steps", "log", "log = \"50 steps\""},
-    {"log_every_n_steps", "log", "log = \"50 steps\""},
-    {"print_freq", "log", "log = \"50 steps\""},
     {"rng_seed", "seed"},
     {"grad_clip", "clip", "clip = \"norm(1.0)\""},
     {"clip_norm", "clip"},
@@ -76,6 +74,35 @@ constexpr OtherWord kOtherWords[] = {
     {"j", "threads"},
     {"fp16", "dtype", "dtype = \"bf16\""},
     {"mixed_precision", "dtype", "dtype = \"bf16\""},
+    {"half", "dtype", "dtype = \"bf16\""},
+    {"bs", "batch"},
+    {"train_batch_size", "batch"},
+    {"per_device_train_batch_size", "batch"},
+    {"epoch", "total", "total = \"90 epochs\""},
+    {"n_epoch", "total", "total = \"90 epochs\""},
+    {"n_epochs", "total", "total = \"90 epochs\""},
+    {"num_train_epochs", "total", "total = \"90 epochs\""},
+    // Values.
+    {"cross_entropy", "softmax"},
+    {"crossentropy", "softmax"},
+    {"crossentropyloss", "softmax"},
+    {"ce", "softmax"},
+    {"softmax_xent", "softmax"},
+    {"sigmoid_xent", "bce"},
+    {"binary_cross_entropy", "bce"},
+    {"bcewithlogits", "bce"},
+    {"momentum", "sgd"},
+    {"nesterov", "sgd"},
+    {"bfloat16", "bf16"},
+    {"float16", "bf16"},
+    {"fp16", "bf16"},
+    {"f16", "bf16"},
+    {"float32", "f32"},
+    {"fp32", "f32"},
+    {"onecycle", "one_cycle"},
+    {"fit_one_cycle", "one_cycle"},
+    {"cosineannealinglr", "cosine"},
+    {"steplr", "step"},
 };
 
 // Words of timm's, fastai's, Lightning's and Hugging Face's programs that are no keys of a recipe.
@@ -97,26 +124,54 @@ constexpr OtherHelp kOtherHelp[] = {
      "a key of the recipe: 'model_init.from=hub(timm/resnet50.a1_in1k)', or a directory; tessera help model_init"},
     {"model_ema ema", "a section of the recipe: average.decay=0.9998; tessera help average"},
     {"log_wandb wandb report_to", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"wandb\"]'"},
-    {"mlflow", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"mlflow\"]'; MLFLOW_TRACKING_URI names the server"},
-    {"tensorboard tb use_tensorboard tensorboard_dir tb_dir",
-     "a run writes TensorBoard's files by itself, into tb/ of its directory: tensorboard --logdir runs; monitor.sinks=[] "
-     "writes none"},
-    {"board dashboard", "the live page: tessera train recipe.toml --board, or tessera board runs"},
-    {"profiler", "tessera profile RUN while it trains, or a key of the recipe: 'monitor.profile=steps 2-6'"},
+    {"set override overrides", "settings of the recipe are words without dashes: optimizer.lr=3e-4"},
+    {"dry_run", "tessera plan RECIPE --topology … compiles and does not train; tessera data check RECIPE reads all images"},
+    {"patience early_stopping", "a key of the recipe: 'early_stop=val/loss, patience=5 epochs'; tessera help early_stop"},
+    {"save_best best_model", "a key of the recipe: checkpoint.best=val/prec@1; tessera help checkpoint"},
+    {"save_every save_steps save_freq save_interval checkpoint_interval ckpt_steps",
+     "a key of the recipe: 'checkpoint.every=1 epoch'; tessera help checkpoint"},
+    {"mlflow tensorboard tb", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"mlflow\"]'; tensorboard without it"},
+    {"accuracy acc top1 top5 prec@1 prec@5 error_rate",
+     "a score of every evaluator of the type classification, prec@1 (top1 on the console): checkpoint.best=val/prec@1; tessera "
+     "help classification"},
+    {"f1 f1_score f1_macro kappa cohen_kappa auc roc_auc balanced_accuracy",
+     "a further score of an evaluator: 'eval.val.metrics=[\"f1_macro\"]'; tessera help eval.val.metrics"},
+    {"map mean_average_precision f1_micro", "a score of evaluators of the type multilabel; tessera help multilabel"},
+    {"confusion confusion_matrix top_losses most_confused",
+     "tessera report RUN has the confusion matrix and the images with the largest losses"},
+    {"val valid validation test",
+     "images for evaluation are an evaluator's: eval.val.data.source=folder(DIR/val); tessera help eval"},
+    {"onnx torchscript tflite openvino",
+     "tessera export writes a directory that timm.create_model loads, or --format stablehlo"},
+    {"hub hf huggingface hf_hub", "a key of the recipe: 'model_init.from=hub(OWNER/NAME)'; tessera help model_init"},
+    {"exit exit_code exit_codes",
+     "0 done, 1 a mistake of the program, 2 recipe or command line, 3 data, 4 device, 5 diverged, 75 and 130 stopped after "
+     "saving"},
+    {"env environment environment_variables",
+     "each flag has a variable, which --help names beside it: TESSERA_WORKDIR for --workdir; the flag comes first"},
+    {"hparams hyperparameters grid grid_search optuna", "tessera sweep RECIPE lr=1e-3,3e-3 seed=0..4"},
+    {"distributed ddp nproc_per_node nnodes world_size",
+     "--devices N of one process; several processes or hosts by tessera launch, as tessera launch local:2 -- train RECIPE"},
+    {"grad_checkpointing gradient_checkpointing grad_ckpt", "a key of the recipe: model.remat=full; tessera help model.remat"},
     {"warmup_epochs warmup_steps sched scheduler lr_scheduler min_lr warmup",
      "part of the learning rate: 'optimizer.lr=cosine(1e-3, warmup=5 epochs)'; tessera help schedules"},
-    {"data data_dir data_path train_dir dataset", "a key of the recipe: 'data.source=folder(DIR/train)'; tessera help sources"},
+    {"imagenet coco", "tessera data prepare imagenet DIR --from ARCHIVES makes folders of classes; then folder(DIR/train)"},
+    {"cifar10 cifar100 mnist", "tfds(NAME, data_dir=DIR) reads what TensorFlow Datasets prepared; tessera help sources"},
+    {"data data_dir data_path train_dir dataset imagefolder image_folder dataloader",
+     "a key of the recipe: 'data.source=folder(DIR/train)'; tessera help sources"},
     {"img_size input_size image_size crop_size",
      "the size is what data.pp makes, and eval.NAME.data.pp: \"decode | random_resized_crop(224) | …\""},
     {"num_classes nb_classes", "classes are what the data have: a folder for each, or classes=FILE of a source"},
-    {"aa auto_augment color_jitter hflip vflip reprob augmentation",
+    {"cooldown cooldown_epochs cooldown_steps",
+     "part of the learning rate: 'optimizer.lr=wsd(1e-3, decay=20 %)', of another run with resume=RUN@STEP; tessera help wsd"},
+    {"aa auto_augment color_jitter hflip vflip reprob augmentation augmentations augment aug randomhorizontalflip re_prob",
      "part of data.pp: \"… | flip_lr | randaug(rand-m9-mstd0.5-inc1) | … | random_erasing(0.25)\"; tessera help pp"},
     {"checkpoint ckpt checkpoint_path model_path weights_path", "weights come with --from PATH"},
     {"model arch a",
      "of a recipe: model.name=resnet model.variant=resnet18 (`tessera models` lists them); trained weights come with --from "
      "PATH"},
     {"optimizer opt", "a key of the recipe: optimizer.name=adamw; tessera help optimizers"},
-    {"val_split valid_split validation_split test_split",
+    {"val_split valid_split validation_split test_split split valid_pct",
      "part of the sources: 'data.source=part(folder(photos), train, 20 %)' and 'eval.val.data.source=part(folder(photos), "
      "valid, 20 %)'"},
     {"balance balanced sampler oversample",
@@ -138,6 +193,11 @@ std::string same_key(std::string_view key, const std::vector<std::string>& candi
 std::string suggest_key(std::string_view key, const std::vector<std::string>& candidates) {
   const std::string same = same_key(key, candidates);
   return same.empty() ? nearest_name(key, candidates).value_or("") : same;
+}
+
+std::string suggest_value(std::string_view value, const std::vector<std::string>& candidates) {
+  const std::string same = same_key(lower(std::string(value)), candidates);
+  return same.empty() ? suggest_name(value, candidates) : fmt::format("did you mean `{}`?", same);
 }
 
 std::string example_of(std::string_view key, std::string_view meant) {

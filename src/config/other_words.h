@@ -11,6 +11,8 @@ namespace tessera::config {
 std::string suggest_key(std::string_view key, const std::vector<std::string>& candidates);
 // The same without what is only near by spelling.
 std::string same_key(std::string_view key, const std::vector<std::string>& candidates);
+// suggest_name() of a value, as an objective's name, that knows other systems' words for one (cross_entropy for softmax).
+std::string suggest_value(std::string_view value, const std::vector<std::string>& candidates);
 // How a value is written where `key`, another system's word, is `meant` here and takes values of another kind: epochs for
 // total gives `total = "90 epochs"`. Else "".
 std::string example_of(std::string_view key, std::string_view meant);

@@ -330,6 +330,11 @@ void Section::fail(std::string_view key, std::string_view message, std::string_v
 void Section::fail_missing(std::string_view key, std::string_view help) const {
   std::string advice(help);
   for (const auto& item : node_->table()->items) {
+    if (item->main && item->where.starts_with("override ")) {
+      advice += fmt::format("{}this override takes the place of all of `{}`; {}={} changes that key alone",
+                            advice.empty() ? "" : "; ", node_->path(), item->path(), value_text(*item));
+      break;
+    }
     if (item->rank < 0 && suggest_key(item->key, {std::string(key)}) == key) {
       advice = fmt::format("is `{}` ({}) meant?{}{}", item->path(), item->location(), advice.empty() ? "" : "  ", advice);
       break;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "config/other_words.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 
@@ -53,7 +54,7 @@ std::shared_ptr<const Objective> make_objective(config::Section section, const D
     }
     return objective;
   }
-  section.fail("name", fmt::format("is \"{}\", which is no objective", name), suggest_name(name, objective_names()));
+  section.fail("name", fmt::format("is \"{}\", which is no objective", name), config::suggest_value(name, objective_names()));
 }
 
 const TokenInput& find_tokens(const DataInputs& available, const std::string& name, const config::Section& section,

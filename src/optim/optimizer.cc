@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text/pattern.h"
 #include "base/text/text.h"
+#include "config/other_words.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
 #include "optim/lookahead.h"
@@ -24,16 +25,17 @@ const std::vector<const OptimizerKind*>& optimizer_kinds() {
 
 namespace {
 
-std::unique_ptr<UpdateRule> make_rule(const std::string& name, const config::Section& section) {
+const OptimizerKind& find_kind(const std::string& name, const config::Section& section) {
   std::vector<std::string> names;
   for (const OptimizerKind* kind : optimizer_kinds()) {
-    if (name == kind->name) return kind->make(section);
+    if (name == kind->name) return *kind;
     names.push_back(kind->name);
   }
-  section.fail("name", fmt::format("is \"{}\", which is no optimizer", name), suggest_name(name, names));
+  section.fail("name", fmt::format("is \"{}\", which is no optimizer", name), config::suggest_value(name, names));
 }
 
-OptimizerOptions read_options(config::Section section) {
+OptimizerOptions read_options(const std::string& name, config::Section section) {
+  find_kind(name, section);  // its mistake comes first
   OptimizerOptions options;
   section.bind_part(options);
   if (options.lr.empty()) section.fail_missing("lr", "for example lr = \"cosine(1e-3, warmup=5 %)\"");
@@ -52,7 +54,7 @@ OptimizerOptions read_options(config::Section section) {
 
 std::unique_ptr<UpdateRule> make_rule(const std::string& name, const config::Section& section,
                                       const OptimizerOptions& options) {
-  std::unique_ptr<UpdateRule> rule = make_rule(name, section);
+  std::unique_ptr<UpdateRule> rule = find_kind(name, section).make(section);
   if (options.lookahead == 0) return rule;
   return std::make_unique<Lookahead>(std::move(rule), options.lookahead, options.lookahead_alpha);
 }
@@ -69,7 +71,7 @@ Param slot_array(const Slot& slot, const Param& param, DType coarse) {
 Optimizer::Optimizer(config::Section section, const RunLength& length)
     : section_(std::move(section)),
       name_(section_.name("adamw")),
-      options_(read_options(section_)),
+      options_(read_options(name_, section_)),
       schedule_(Schedule::parse(options_.lr, length, section_.place("lr"))),
       clip_(parse_clip(options_.clip, section_.place("clip"))),
       update_(make_rule(name_, section_, options_)) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text/text.h"
+#include "config/other_words.h"
 #include "mesh/mesh.h"
 #include "recipe/read_parts.h"
 #include "recipe/teacher.h"
@@ -41,7 +42,7 @@ void read_run(Section& recipe, Recipe& out) {
   if (run.seed < 0) recipe.fail("seed", fmt::format("must not be negative, and is {}", run.seed));
   if (run.total.empty()) recipe.fail_missing("total", "for example total = \"60 epochs\"");
   if (run.dtype != "f32" && run.dtype != "bf16") {
-    recipe.fail("dtype", fmt::format("is \"{}\"", run.dtype), "f32 or bf16");
+    recipe.fail("dtype", fmt::format("is \"{}\"", run.dtype), config::suggest_value(run.dtype, {"f32", "bf16"}));
   }
   out.compute = parse_dtype(run.dtype);
   if (const auto level = run.optimization_level; level && (*level < 0 || *level > 3))

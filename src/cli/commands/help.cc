@@ -1,6 +1,8 @@
 // tessera help: the keys of a recipe, and the pages of commands.
 #include "cli/help.h"
 
+#include <algorithm>
+
 #include "base/text/text.h"
 #include "cli/common_flags.h"
 
@@ -31,8 +33,10 @@ class Help final : public Command {
       return Exit::kDone;
     }
     const std::string name = join(words, " ");
+    std::string dashes = name;  // lr_find, as others have it; no key is called like a command
+    std::ranges::replace(dashes, '_', '-');
     for (const CommandEntry& entry : commands()) {
-      if (entry.name != name) continue;
+      if (entry.name != name && entry.name != dashes) continue;
       const auto command = entry.make();
       Flags flags;
       CommonFlags common;

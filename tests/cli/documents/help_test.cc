@@ -127,6 +127,18 @@ TEST(Help, ExplainsWhateverHasAName) {
   EXPECT_THAT(help("ema"), HasSubstr("average.decay"));
   EXPECT_THAT(help("tfds"), HasSubstr("a data set that TFDS prepared"));
   EXPECT_THAT(help("knn"), AllOf(HasSubstr("eval.NAME.type = \"knn\""), HasSubstr("eval.NAME.k = ")));
+  EXPECT_EQ(help("cross_entropy"), help("softmax"));
+  EXPECT_EQ(help("fit_one_cycle"), help("one_cycle"));
+  EXPECT_EQ(help("bs"), help("data.batch"));
+  EXPECT_EQ(help("lr_find"), help("lr-find"));
+  EXPECT_THAT(help("top1"), HasSubstr("checkpoint.best=val/prec@1"));
+  EXPECT_THAT(help("cohen_kappa"), HasSubstr("tessera help eval.val.metrics"));
+  EXPECT_THAT(help("early-stopping"), HasSubstr("patience=5 epochs"));
+  EXPECT_THAT(help("exit codes"), HasSubstr("75 and 130 stopped after saving"));
+  EXPECT_THAT(help("validation"), HasSubstr("tessera help eval"));
+  // Words that a key's help has.
+  EXPECT_THAT(run_program({"help", "f1_weighted"}).err,
+              HasSubstr("`f1_weighted` is in the help of eval.NAME.metrics: tessera help eval.NAME.metrics"));
   EXPECT_THAT(help("jsd"), HasSubstr("objective.name = \"jsd\""));
   EXPECT_THAT(run_program({"help", "cosin"}).err, HasSubstr("did you mean `cosine`?"));
   EXPECT_THAT(run_program({"help", "adamww"}).err, HasSubstr("did you mean `adamw`?"));
@@ -281,6 +293,22 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"checkpoint.best=accuracy"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"early_stop=\"val/acc, patience=5\""}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"batch=4"}), HasSubstr("did you mean `data.batch`?"));
+  EXPECT_THAT(help({"bs=4"}), HasSubstr("did you mean `data.batch`?"));
+  EXPECT_THAT(help({"data.split=0.2"}), HasSubstr("part(folder(photos), train, 20 %)"));
+  EXPECT_THAT(help({"data.augment=true"}), HasSubstr("part of data.pp"));
+  EXPECT_THAT(help({"objective=cross_entropy"}), HasSubstr("did you mean `softmax`?"));
+  EXPECT_THAT(help({"objective=CrossEntropyLoss"}), HasSubstr("did you mean `softmax`?"));
+  EXPECT_THAT(help({"objective.name=ce"}), HasSubstr("did you mean `softmax`?"));
+  EXPECT_THAT(help({"dtype=fp16"}), HasSubstr("did you mean `bf16`?"));
+  EXPECT_THAT(help({"dtype=float32"}), HasSubstr("did you mean `f32`?"));
+  EXPECT_THAT(help({"dtype=int8"}), HasSubstr("known: f32, bf16"));
+  EXPECT_THAT(help({"optimizer=sgdd"}), AllOf(HasSubstr("which is no optimizer"), HasSubstr("did you mean `sgd`?")));
+  EXPECT_THAT(help({"optimizer=sgd"}),
+              HasSubstr("takes the place of all of `optimizer`; optimizer.name=\"sgd\" changes that key"));
+  EXPECT_THAT(help({"--optimizer.lr=3"}), HasSubstr("have no dashes: optimizer.lr=VALUE"));
+  EXPECT_THAT(help({"--set", "optimizer.lr=3"}), HasSubstr("without dashes: optimizer.lr=3e-4"));
+  EXPECT_THAT(help({"--dry-run"}), HasSubstr("tessera plan RECIPE"));
+  EXPECT_THAT(help({"--patience", "3"}), HasSubstr("early_stop=val/loss, patience=5 epochs"));
   EXPECT_THAT(help({"lr=1e-3"}), HasSubstr("did you mean `optimizer.lr`?"));
   EXPECT_THAT(help({"epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
   EXPECT_THAT(help({"amp=true"}), HasSubstr("did you mean `dtype`, as dtype = \"bf16\"?"));
