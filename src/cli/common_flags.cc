@@ -9,6 +9,7 @@
 #include "pjrt/cache.h"
 #include "pjrt/plugin/accelerators.h"
 #include "store/local/cache_directory.h"
+#include "store/url.h"
 
 namespace tessera::cli {
 namespace {
@@ -52,6 +53,7 @@ void declare_common_flags(Flags& flags, CommonFlags& values) {
   common(flags.add(
              "--cache-dir", "DIR",
              [&](const std::string& path) {
+               store::refuse_url(path, "--cache-dir");
                store::set_cache_directory(path);
                device.cache = pjrt::ExecutableCache::standard();
              },

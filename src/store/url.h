@@ -9,8 +9,8 @@ namespace tessera::store {
 // Whether `path` is scheme://…, as gs://bucket/folder.
 bool is_url(std::string_view path);
 
-// Throws a usage Error at `where` for a URL where only a path of this machine can be taken: nobody means a directory of such a
-// name.
+// Throws a usage Error at `where` for a URL or ~/…, where only a path of this machine can be taken: nobody means a directory of such
+// a name.
 void refuse_url(std::string_view path, const std::string& where = {});
 
 // Whether `path` is the address of an object that can be read and written: s3://…, gs://… or az://….

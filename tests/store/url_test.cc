@@ -27,5 +27,19 @@ TEST(Url, IsNoFileOfThisMachine) {
   EXPECT_THROW(files.open_directory(url), Error);
 }
 
+// Quotes, recipes and --workdir=~/runs leave it to the program.
+TEST(Url, ATildeIsNoFolder) {
+  for (const char* path : {"~", "~/runs"}) {
+    try {
+      local_files().make_directories(path);
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("begins with ~"), std::string::npos) << error.message();
+      EXPECT_NE(error.help().find(std::string("./") + path), std::string::npos) << error.help();
+    }
+  }
+  for (const char* path : {"~user", "a/~/b", "./~/runs", "~$letter.doc"}) EXPECT_NO_THROW(refuse_url(path)) << path;
+}
+
 }  // namespace
 }  // namespace tessera::store

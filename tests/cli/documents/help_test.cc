@@ -348,6 +348,13 @@ TEST(CommandLine, UrlsAreRefused) {
       {{"train", "tiny.toml", "--workdir", "hf://datasets/b/run"}, "a path of this machine is needed"},
       {{"train", "tiny.toml", "data.source=\"folder(ftp://b/train)\""}, "a path of this machine is needed"},
       {{"train", "tiny.toml", "data.source=\"wds(ftp://b/train-{000..009}.tar)\""}, "no address that data can be read from"},
+      {{"train", "tiny.toml", "--workdir=~/run"}, "begins with ~"},
+      {{"train", "tiny.toml", "--cache-dir=~/cache"}, "begins with ~"},
+      {{"train", "tiny.toml", "data.source=folder(~/photos)"}, "begins with ~"},
+      {{"data", "check", "~/photos"}, "begins with ~"},
+      {{"data", "convert", "folder(train)", "--to", "tar", "--out=~/out"}, "begins with ~"},
+      {{"export", "--from", model, "--to=~/out"}, "begins with ~"},
+      {{"predict", "--from=~/run", "image.png"}, "begins with ~"},
       {{"predict", "--from", "ftp://b/run", "image.png"}, "a path of this machine is needed"},
       {{"predict", "--from", model, "ftp://b/image.png"}, "a path of this machine is needed"},
       {{"export", "--from", model, "--to", "https://b/out"}, "can be read, and not written"},
@@ -360,7 +367,7 @@ TEST(CommandLine, UrlsAreRefused) {
     const Outcome outcome = run_program(command, folder.path());
     EXPECT_EQ(outcome.exit, 2) << ::testing::PrintToString(command);
     EXPECT_THAT(outcome.err, HasSubstr(message)) << ::testing::PrintToString(command);
-    for (const char* name : {"gs:", "s3:", "az:", "hf:", "https:", "ftp:"})
+    for (const char* name : {"gs:", "s3:", "az:", "hf:", "https:", "ftp:", "~"})
       EXPECT_FALSE(fs::exists(folder / name)) << ::testing::PrintToString(command);
   }
 }

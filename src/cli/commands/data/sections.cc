@@ -72,6 +72,7 @@ namespace {
 void expect_recipe(const std::string& path) {
   std::error_code ignored;
   if (store::is_remote(path)) return;
+  store::refuse_url(path);
   for (const char* kind : {"csv", "jsonl", "parquet"}) {
     if (path.ends_with(std::string(".") + kind)) {
       throw usage_error(fmt::format("`{}` is a table, and a source names its columns", path), {},
