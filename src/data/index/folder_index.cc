@@ -56,6 +56,14 @@ void list_below(const std::string& root, const std::string& relative, ClassListi
   for (const std::string& directory : deeper) list_below(root, directory, out, progress);
 }
 
+// A table, or an archive: another source reads it.
+std::string file_help(const std::string& path) {
+  for (const char* kind : {"csv", "jsonl", "parquet"}) {
+    if (path.ends_with(std::string(".") + kind)) return fmt::format("write {}({}, image=COLUMN, label=COLUMN)", kind, path);
+  }
+  return path.ends_with(".tar") ? fmt::format("write wds({})", path) : layout_help(path);
+}
+
 void check_root(const std::string& root, const std::string& where) {
   store::refuse_url(root, where);
   std::error_code error;
@@ -64,7 +72,7 @@ void check_root(const std::string& root, const std::string& where) {
     throw data_error(fmt::format("the folder `{}` does not exist", root), where,
                      fmt::format("relative paths start from the working directory, {}", fs::current_path().string()));
   }
-  if (!fs::is_directory(status)) throw data_error(fmt::format("`{}` is a file, not a folder", root), where, layout_help(root));
+  if (!fs::is_directory(status)) throw data_error(fmt::format("`{}` is a file, not a folder", root), where, file_help(root));
 }
 
 [[noreturn]] void refuse_without_classes(const std::string& root, uint64_t loose, const std::string& where) {
@@ -74,7 +82,9 @@ void check_root(const std::string& root, const std::string& where) {
 }
 
 void tell_loose(const std::string& root, uint64_t loose) {
-  if (loose > 0) log_note(fmt::format("{}: {} files beside the class folders are left out", root, loose));
+  if (loose == 0) return;
+  log_note(fmt::format("{}: {} beside the class folders {} left out", root,
+                       loose == 1 ? "1 file" : fmt::format("{} files", loose), loose == 1 ? "is" : "are"));
 }
 
 void check_classes(const std::vector<ClassListing>& found, const std::vector<std::string>& classes, const std::string& root,
@@ -94,10 +104,9 @@ void check_classes(const std::vector<ClassListing>& found, const std::vector<std
 
 // What data sets call the folders of their parts.
 bool is_training(const std::string& name) { return lower(name) == "train" || lower(name) == "training"; }
-bool is_held_out(const std::string& name) {
-  constexpr std::string_view kNames[] = {"val", "valid", "validation", "eval", "evaluation", "test", "testing"};
-  return std::ranges::find(kNames, lower(name)) != std::end(kNames);
-}
+constexpr std::string_view kHeldOut[] = {"val", "valid", "validation", "eval", "evaluation", "test", "testing"};
+ptrdiff_t rank_of_held_out(const std::string& name) { return std::ranges::find(kHeldOut, lower(name)) - std::begin(kHeldOut); }
+bool is_held_out(const std::string& name) { return rank_of_held_out(name) < std::ssize(kHeldOut); }
 
 // Whether every directory has the time that is known of it.
 bool unchanged(const std::string& root, const TextView& directories, std::span<const int64_t> mtimes) {
@@ -129,6 +138,10 @@ struct FolderIndex::Listing {
 FolderIndex::FolderIndex(const std::string& root, const std::string& where) {
   open(root, where);
   refuse_parts(root, where);
+  if (classes_.size() == 1 && holds_folders(0)) {
+    log_note(fmt::format("{0}: its one class is `{1}`; if the folders in that are the classes, write folder({0}/{1})", root,
+                         one_line(classes_[0])));
+  }
 }
 
 void FolderIndex::open(const std::string& root, const std::string& where) {
@@ -159,9 +172,9 @@ void FolderIndex::refuse_parts(const std::string& root, const std::string& where
   const auto training = std::ranges::find_if(classes_, is_training);
   if (training == classes_.end() || !std::ranges::all_of(classes_, is_part)) return;
   if (!holds_folders(static_cast<size_t>(training - classes_.begin()))) return;
-  const auto held_out = std::ranges::find_if(classes_, is_held_out);
+  const auto held_out = std::ranges::min_element(classes_, {}, rank_of_held_out);  // validation before test
   std::string help = fmt::format("write folder({}/{})", root, *training);
-  if (held_out != classes_.end()) help += fmt::format(", and folder({}/{}) for evaluation", root, *held_out);
+  if (is_held_out(*held_out)) help += fmt::format(", and folder({}/{}) for evaluation", root, *held_out);
   throw data_error(fmt::format("the folder `{}` holds parts of a data set, which have class folders of their own: `{}`", root,
                                join(classes_, "`, `")),
                    where, help);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <set>
@@ -18,6 +19,7 @@
 #include "data/records/table_labels.h"
 #include "data/source_call.h"
 #include "store/servers/buckets.h"
+#include "store/url.h"
 
 namespace tessera::data {
 namespace {
@@ -208,6 +210,25 @@ ListFormat table_format(const std::shared_ptr<const CsvTables>& tables, const Ta
   return {"row", scan, fields, tables->begin()->second.columns};
 }
 
+// Tables often name images without their ending, or from another folder than their own: said before all of them are missed.
+void tell_missing_image(const Source& source, const std::string& table, const std::string& root, const std::string& suffix) {
+  namespace fs = std::filesystem;
+  Sample sample;
+  if (store::is_remote(table) || store::is_remote(root) || source.size() == 0) return;
+  const auto reason = source.read(0, sample);
+  if (!reason || reason->find("No such file") == std::string::npos) return;
+  const fs::path folder = root.empty() ? fs::path(table).parent_path() : fs::path(root);
+  std::string help = "root=FOLDER names their folder, suffix=.jpg adds an ending";
+  for (const char* ending : {".jpg", ".png", ".jpeg", ".JPEG", ".JPG"}) {
+    std::error_code ignored;
+    if (!fs::exists(folder / (source.id(0) + suffix + ending), ignored)) continue;
+    help = fmt::format("suffix={}{} adds the ending that it lacks", suffix, ending);
+    break;
+  }
+  log_warning(fmt::format("the first image of `{}`, `{}`, is no file of `{}`: {}", one_line(table),
+                          one_line(source.id(0) + suffix), one_line(folder.empty() ? "." : folder.string()), help));
+}
+
 std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), path = call.text("path");
   const FieldArguments arguments = read_field_arguments(call, true);
@@ -230,6 +251,7 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
   auto source =
       list_images(paths, {path, identity, root, suffix, columns, table_format(tables, labels, split), where}, arguments);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
+  tell_missing_image(*source, paths[0], root, suffix);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {
     log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
                          one_line(path)));

@@ -156,8 +156,8 @@ Translation fine_tune(const FineTuneOptions& options) {
   const auto train = data::make_source(sources.train, "FOLDER");
   if (train->class_names().size() < 2) {
     throw usage_error(
-        fmt::format("`{}` has {} classes, and a classifier needs two at least", one_line(options.data),
-                    train->class_names().size()),
+        fmt::format("`{}` has {}, and a classifier needs two at least", one_line(options.data),
+                    train->class_names().empty() ? "no classes" : "one class alone"),
         {}, "a folder with one sub-folder a class, or a source with labels: csv(labels.csv, image=file, label=class)");
   }
   FineTuneRecipe recipe(options, weights, *train);

@@ -161,6 +161,21 @@ TEST(CsvSource, SeveralFilesMayHaveTheirColumnsInAnotherOrder) {
   EXPECT_THAT(open_error("csv(" + (dir / "*.csv") + ")"), AllOf(HasSubstr("3.csv` has no column `label`")));
 }
 
+TEST(CsvSource, AFirstImageThatIsNotThereIsSaid) {
+  const TempDir dir;
+  const auto said = [&](const std::string& more) {
+    ::testing::internal::CaptureStderr();
+    make_source("csv(" + (dir / "a.csv") + more + ")");
+    return ::testing::internal::GetCapturedStderr();
+  };
+  write_text(dir / "a.csv", "image,label\na,cat\nb,dog\n");
+  EXPECT_THAT(said(""),
+              AllOf(HasSubstr("the first image of"), HasSubstr("root=FOLDER"), HasSubstr("suffix=.jpg adds an ending")));
+  write_text(dir / "a.png", "x");
+  EXPECT_THAT(said(""), HasSubstr("suffix=.png adds the ending that it lacks"));
+  EXPECT_EQ(said(", suffix=.png"), "");
+}
+
 TEST(CsvSource, MistakesAreExplained) {
   const TempDir dir;
   const std::string call = "csv(" + (dir / "a.csv");

@@ -69,6 +69,9 @@ TEST(FolderSource, MistakesAreExplained) {
   write_file(dir / "one.jpg", {1});
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("has 1 files but no sub-folders"));
   EXPECT_THAT(error_of("folder(" + path + "/one.jpg)", Exit::kData), HasSubstr("is a file, not a folder"));
+  write_file(dir / "t.csv", {1});
+  EXPECT_THAT(error_of("folder(" + path + "/t.csv)", Exit::kData),
+              HasSubstr("write csv(" + path + "/t.csv, image=COLUMN, label=COLUMN)"));
   std::filesystem::create_directories(dir / "cat");
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("holds no images"));
   write_file(dir / "dog/x.jpg", {1});
@@ -93,9 +96,24 @@ TEST(FolderSource, PartsOfADataSetAreNoClasses) {
                 AllOf(HasSubstr("holds parts of a data set"), HasSubstr("`train`, `val`"), HasSubstr(wanted)));
   }
   EXPECT_THAT(make_source("folder(" + path + "/val)")->class_names(), ElementsAre("cat", "dog"));
+  for (const char* name : {"test/cat/3", "test/dog/3"}) write_file(dir / name, {1});
+  EXPECT_THAT(error_of(whole, Exit::kData), HasSubstr(wanted)) << "validation comes before test";
+  std::filesystem::remove_all(dir / "test");
   std::filesystem::rename(dir / "train", dir / "Training");
   std::filesystem::remove_all(dir / "val");
   EXPECT_THAT(error_of(whole, Exit::kData), HasSubstr("write folder(" + path + "/Training)"));
+}
+
+TEST(FolderSource, AFolderAroundTheClassesIsNoted) {
+  const TempDir dir;
+  const std::string path = dir.path().string();
+  for (const char* name : {"photos/cat/1.jpg", "photos/dog/2.jpg"}) write_file(dir / name, {1});
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(make_source("folder(" + path + ")")->class_names(), ElementsAre("photos"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("write folder(" + path + "/photos)"));
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(make_source("folder(" + path + "/photos)")->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(FolderSource, AClassMayBeNamedAsAPartIs) {
