@@ -396,11 +396,13 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
     const bool directory = fs::is_directory(there);
     const fs::path beside = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path("recipes");
     const fs::path folder = directory ? fs::path(path) : beside;
+    std::vector<std::string> stems;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
       // Not a link to a file that is gone, nor a directory: these are no recipes either.
       if (entry.path().extension() == ".toml" && entry.is_regular_file(ignored)) names.push_back(entry.path().string());
     }
     std::sort(names.begin(), names.end());
+    for (const std::string& name : names) stems.push_back(fs::path(name).stem().string());
     if (directory) {
       throw usage_error(fmt::format("`{}` is a directory, and no recipe", path), {},
                         names.empty() ? fmt::format("a recipe is a TOML file, for example recipes/digits.toml; images are its "
@@ -408,8 +410,13 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
                                                     path)
                                       : "it has " + one_line(join(names, ", ")));
     }
-    throw usage_error(fmt::format("there is no recipe file `{}`", path), {},
-                      names.empty() ? "a recipe is a TOML file, for example recipes/digits.toml" : suggest_name(path, names));
+    std::string help = names.empty() ? "a recipe is a TOML file, for example recipes/digits.toml" : suggest_name(path, names);
+    // `digits` and `digits.toml` for recipes/digits.toml.
+    if (const auto near = nearest_name(fs::path(path).stem().string(), stems)) {
+      const auto index = std::ranges::find(stems, *near) - stems.begin();
+      help = fmt::format("did you mean `{}`?", one_line(names[static_cast<size_t>(index)]));
+    }
+    throw usage_error(fmt::format("there is no recipe file `{}`", path), {}, help);
   }
   std::ifstream file(path, std::ios::binary);
   std::string text;

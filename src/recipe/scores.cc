@@ -66,7 +66,9 @@ void read_early_stop(const Section& recipe, const std::vector<BestMetric>& score
   CallReader call(written, place);
   EarlyStop stop;
   const std::string metric = call.text("metric");
-  stop.text = call.text("patience");
+  stop.text = call.text("patience", "");
+  if (stop.text.empty())
+    recipe.fail("early_stop", "has no patience", "for example early_stop = \"val/loss, patience=5 epochs\"");
   stop.min_delta = call.number("min_delta", 0);
   call.finish();
   const auto found = std::ranges::find(scores, metric, &BestMetric::name);

@@ -412,6 +412,8 @@ TEST(LoadRecipe, ReadsFilesAndNamesNeighbours) {
   const Error error = error_of([&] { load_recipe((folder / "digit.toml").string()); });
   EXPECT_THAT(error.message(), HasSubstr("there is no recipe file"));
   EXPECT_EQ(error.help(), "did you mean `" + path + "`?");
+  EXPECT_EQ(error_of([&] { load_recipe((folder / "digits").string()); }).help(), "did you mean `" + path + "`?");
+  EXPECT_EQ(error_of([&] { load_recipe((folder / "digits.tml").string()); }).help(), "did you mean `" + path + "`?");
   EXPECT_THAT(error_of([] { load_recipe("/nowhere/x.toml"); }).help(), HasSubstr("a recipe is a TOML file"));
   const Error of_recipes = error_of([&] { load_recipe(folder.string()); });
   EXPECT_EQ(of_recipes.message(), "`" + folder.string() + "` is a directory, and no recipe");

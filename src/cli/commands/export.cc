@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/text/text.h"
@@ -78,12 +79,26 @@ class Export final : public Command {
   }
 
  private:
+  // A directory of such a name is not what was meant.
+  void refuse_name_of_a_file() const {
+    for (const char* ending : {".safetensors", ".onnx", ".pth", ".pt", ".bin", ".npz"}) {
+      if (!to_.ends_with(ending)) continue;
+      throw usage_error(
+          fmt::format("`{}` would be a directory: this format writes several files", to_), "--to",
+          ending == std::string_view(".safetensors")
+              ? "name it without the ending; --plain writes one .safetensors file, under Tessera's own names"
+              : "name it without the ending: model.safetensors and config.json are written, which timm.create_model loads; "
+                "--format big_vision writes an .npz file");
+    }
+  }
+
   // `path`: where it is written, on its way to --to.
   void write_for_others(state::Weights weights, const std::string& path) const {
     const std::string format = format_.empty() ? kFormats[0] : format_;
     if (std::ranges::find(kFormats, format) == kFormats.end()) {
       throw usage_error(fmt::format("there is no format `{}`", format), "--format", suggest_name(format, kFormats));
     }
+    if (format != "big_vision") refuse_name_of_a_file();
     if (batch_ && format != "stablehlo") {
       throw usage_error(fmt::format("is not of the format `{}`", format), "--batch", "--format stablehlo has it");
     }

@@ -78,7 +78,10 @@ class Models final : public Command {
       text += json_ ? json_lines(*family, rows) : table(fmt::format("{}: {}", family->name, family->title), rows);
     }
     if (text.empty()) {
-      throw usage_error(fmt::format("no model's name matches `{}`", words[0]), {}, suggest_name(words[0], known));
+      const bool begins = std::ranges::any_of(known, [&](const std::string& name) { return name.starts_with(words[0]); });
+      throw usage_error(
+          fmt::format("no model's name matches `{}`", words[0]), {},
+          begins ? fmt::format("tessera models '{}.*' lists those that begin so", words[0]) : suggest_name(words[0], known));
     }
     text.pop_back();
     json_ ? print_json_text(text) : print(text);

@@ -97,7 +97,7 @@ std::vector<std::string> Arguments::parse(const std::vector<std::string>& words)
         if (numbers && !values.empty() && !parse_float(words[i + 1])) break;
         values.push_back(words[++i]);
       }
-      const bool may_be_empty = argument.takes == Takes::kTexts;
+      const bool may_be_empty = argument.takes == Takes::kTexts || argument.takes == Takes::kOptionalText;
       if (values.empty() && !may_be_empty) throw usage_error(fmt::format("`{}` needs a value", long_name(argument)));
     }
     set(argument, std::move(values), "");

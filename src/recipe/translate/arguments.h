@@ -19,7 +19,7 @@ enum class Kind {
   kMissing,       // an error unless it has its default
 };
 
-enum class Takes { kNothing, kText, kInteger, kNumber, kNumbers, kTexts };
+enum class Takes { kNothing, kText, kOptionalText, kInteger, kNumber, kNumbers, kTexts };
 
 struct Argument {
   const char* names;  // "--batch-size -b": the first is what others call it, and its key in YAML

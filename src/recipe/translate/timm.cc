@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -79,14 +80,18 @@ class Translator {
 
   void find_model() {
     name_ = args_.text("model");
-    if (name_.starts_with("timm/")) name_ = name_.substr(5);
+    for (const char* hub : {"hf_hub:", "hf-hub:", "timm/"}) {  // timm's names of the same weights on the Hub
+      if (name_.starts_with(hub)) name_ = name_.substr(std::strlen(hub));
+    }
     architecture_ = name_.substr(0, name_.find('.'));
     model_ = models::find_named(architecture_);
     const TimmInput* input = find_timm_input(name_);
     if (input == nullptr) input = find_timm_input(architecture_);
     if (model_.family == nullptr || input == nullptr) {
-      throw usage_error(fmt::format("`--model {}` is not among the models here", args_.text("model")), {},
-                        suggest_name(architecture_, timm_input_names()) + " Or see tessera models");
+      const auto near = nearest_name(architecture_, timm_input_names());
+      throw usage_error(
+          fmt::format("`--model {}` is not among the models here", args_.text("model")), {},
+          near ? fmt::format("did you mean `{}`? Or see tessera models", *near) : "tessera models lists those that are");
     }
     input_ = *input;
     size_ = input_.size;

@@ -70,7 +70,7 @@ const Argument kTable[] = {
     {"--head-init-bias", kNumber, kExact, "", "`model.head_bias`; of ViTs, Mixers and ResMLPs"},
     {"--torchcompile-mode", kText, kIgnored, "", kTorch},
     {"--torchscript", kNothing, kIgnored, "", kTorch},
-    {"--torchcompile", kText, kIgnored, "", kTorch},
+    {"--torchcompile", kOptionalText, kIgnored, "", kTorch},
     // Devices
     {"--device", kText, kIgnored, "cuda", "`--platform` chooses the device"},
     {"--force-cpu", kNothing, kIgnored, "", "`--platform cpu`, which is what it is when not given"},

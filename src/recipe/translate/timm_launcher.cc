@@ -1,5 +1,7 @@
 #include "recipe/translate/timm_launcher.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -21,6 +23,14 @@ Launcher find_launcher(const std::vector<std::string>& words) {
       return {whole(words[i + 1]), i + 2};
     }
     if (words[i].ends_with("train.py")) return {processes, i + 1};
+    if (words[i].ends_with("validate.py")) {
+      throw usage_error(fmt::format("`{}` does not train; `tessera eval` does what it does", words[i]), {},
+                        "tessera eval RECIPE --from DIRECTORY, with the recipe that tessera timm … --print-recipe prints");
+    }
+    if (words[i].ends_with("inference.py")) {
+      throw usage_error(fmt::format("`{}` does not train; `tessera predict` does what it does", words[i]), {},
+                        "tessera predict --from DIRECTORY IMAGES");
+    }
     std::string name = words[i];
     std::ranges::replace(name, '_', '-');
     const size_t equals = name.find('=');

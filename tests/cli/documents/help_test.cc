@@ -30,6 +30,7 @@ TEST(Models, ListsNamedModelsWithTheirCost) {
   EXPECT_EQ(towers["image_size"], 224);
   EXPECT_EQ(towers["tokens"], 16);
   EXPECT_EQ(towers["vocabulary"], 32'000);
+  EXPECT_THAT(run_program({"models", "vit_base"}).err, HasSubstr("tessera models 'vit_base.*' lists those that begin so"));
   const auto wrong = run_program({"models", "resnet51"});
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean `resnet50`?"));

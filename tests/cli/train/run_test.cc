@@ -217,6 +217,7 @@ TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   const Outcome own = tessera({"eval", "--from", "run@6", "eval.val.batch=5"});
   EXPECT_EQ(own.exit, 0) << own.err;
   EXPECT_THAT(own.err, HasSubstr("the run's own, run/recipe.toml"));
+  EXPECT_THAT(tessera({"eval", "--from", "runs/none"}).err, HasSubstr("`runs/none` does not exist"));
   EXPECT_THAT(tessera({"eval", "--from", "train"}).err, HasSubstr("tessera eval needs a recipe"));
   const Outcome outcome = tessera({"eval", "tiny.toml", "--from", "run", "--json"});
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
@@ -425,17 +426,22 @@ TEST_F(Run, ExportPlainIsOneFileOfOurOwnNames) {
 }
 
 TEST_F(Run, ExportForOthersSaysWhatStandsInTheWay) {
-  const auto refusal = [](std::vector<std::string> words) {
-    words.insert(words.begin(), {"export", "--from", "run", "--to", "other.npz"});
+  const auto refusal = [](std::vector<std::string> words, const std::string& to = "other.npz") {
+    words.insert(words.begin(), {"export", "--from", "run", "--to", to});
     const Outcome outcome = tessera(words);
     EXPECT_EQ(outcome.exit, 2);
     return outcome.err;
   };
-  EXPECT_THAT(refusal({"--format", "hugging_face"}), HasSubstr("Hugging Face's ViT has no such model: it would need "));
+  EXPECT_THAT(refusal({}, "other.safetensors"), HasSubstr("--plain writes one .safetensors file"));
+  EXPECT_THAT(refusal({}, "other.onnx"), HasSubstr("`other.onnx` would be a directory"));
+  EXPECT_THAT(refusal({"--format", "hugging_face"}, "other.pth"), HasSubstr("name it without the ending"));
+  EXPECT_THAT(refusal({"--format", "hugging_face"}, "other"),
+              HasSubstr("Hugging Face's ViT has no such model: it would need "));
   EXPECT_THAT(refusal({"--format", "big_vision"}), HasSubstr("big_vision's ViT has no such model: it would need "));
   EXPECT_THAT(refusal({"--format", "huging_face"}), HasSubstr("did you mean `hugging_face`?"));
   EXPECT_THAT(refusal({"--format", "timm", "--plain"}), HasSubstr("`--plain` is a format of its own"));
-  EXPECT_FALSE(fs::exists(*folder_ / "other.npz"));
+  for (const char* name : {"other", "other.npz", "other.onnx", "other.pth", "other.safetensors"})
+    EXPECT_FALSE(fs::exists(*folder_ / name)) << name;
 }
 
 TEST_F(Run, TheAverageIsExportedAsItPredicts) {

@@ -269,6 +269,7 @@ TEST(TimmCommands, PretrainedWeightsComeFromTheHub) {
   EXPECT_EQ(from("--model resnet50"), "hub(timm/resnet50.a1_in1k)");  // timm's own choice
   EXPECT_EQ(from("--model resnet50.tv_in1k"), "hub(timm/resnet50.tv_in1k)");
   EXPECT_EQ(from("--model timm/resnet50.gluon_in1k"), "hub(timm/resnet50.gluon_in1k)");
+  EXPECT_EQ(from("--model hf_hub:timm/resnet50.gluon_in1k --torchcompile"), "hub(timm/resnet50.gluon_in1k)");
   EXPECT_EQ(from("--model resnet50 --initial-checkpoint own.pth"), "own.pth");
   EXPECT_EQ(from("--model resnet50 --pretrained-path own.pth"), "own.pth");
 }
@@ -287,6 +288,10 @@ TEST(TimmCommands, AreRefusedWithTheReason) {
   EXPECT_THAT(error_of("/imagenet --opt adahessian"), HasSubstr("there is no `--opt adahessian`"));
   EXPECT_THAT(error_of("/imagenet --sched cosin"), HasSubstr("`cosine`"));
   EXPECT_THAT(error_of("/imagenet --model seresnet34"), AllOf(HasSubstr("not among the models"), HasSubstr("resnet34")));
+  EXPECT_THAT(error_of("/imagenet --model mobilenetv3_large_100"),
+              AllOf(HasSubstr("not among the models"), HasSubstr("tessera models lists those that are")));
+  EXPECT_THAT(error_of("validate.py /imagenet --model resnet50 --pretrained"), HasSubstr("tessera eval RECIPE --from"));
+  EXPECT_THAT(error_of("python inference.py --data-dir x --model resnet50"), HasSubstr("tessera predict --from"));
   EXPECT_THAT(error_of("/imagenet --resume last.pth.tar"), HasSubstr("--initial-checkpoint last.pth.tar"));
   EXPECT_THAT(error_of("/imagenet --dataset hfds/food101"), HasSubstr("parquet"));
   EXPECT_THAT(error_of("/imagenet --dataset wds/x --train-split train"), HasSubstr("must name tar files"));

@@ -73,6 +73,7 @@ TEST(EarlyStop, MistakesAreNamed) {
   EXPECT_THAT(failure("val/loss, patience=0"), HasSubstr("at least 1 step or evaluation"));
   EXPECT_THAT(failure("val/loss, patience=2.5"), HasSubstr("at least 1 step or evaluation"));
   EXPECT_THAT(failure("val/loss, patience=soon"), HasSubstr("early_stop"));
+  EXPECT_THAT(failure("val/loss"), HasSubstr("has no patience"));
   EXPECT_THAT(failure("val/loss, patience=2, min_delta=-1"), HasSubstr("min_delta"));
   EXPECT_THAT(failure("val/loss, patience=2, mode=max"), HasSubstr("mode"));
 }

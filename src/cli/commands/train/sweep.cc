@@ -130,7 +130,16 @@ class SweepCommand final : public Command {
     if (of_schedule && of_rate)  // each is the run's whole schedule, so that one of them would count for nothing
       throw usage_error(fmt::format("`{}` and several values of `{}` both say the rate", kRate, kSchedule), {},
                         fmt::format("leave out `{}`, and write each rate into a value of `{}`", kRate, kSchedule));
-    if (axes_.empty()) throw usage_error("tessera sweep needs a key with several values", {}, kExample);
+    if (!axes_.empty()) return;
+    for (const std::string& word : words.overrides) {  // a list, or a range of what are no whole numbers
+      const size_t equals = word.find('=');
+      const std::string_view value = trim(std::string_view(word).substr(equals + 1));
+      if (value.find("..") == std::string_view::npos && !(value.starts_with('[') && word.starts_with("lr="))) continue;
+      throw usage_error(fmt::format("`{}` has one value, as it is written", word), {},
+                        fmt::format("values have commas between them, {0}=1e-4,3e-4; whole numbers may be a range, seed=0..4",
+                                    word.substr(0, equals)));
+    }
+    throw usage_error("tessera sweep needs a key with several values", {}, kExample);
   }
 
   train::DeviceOptions with_devices_of_a_run(train::DeviceOptions device) const {
