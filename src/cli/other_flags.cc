@@ -44,7 +44,10 @@ std::function<std::string(const std::string&)> explain_words(const std::string& 
 
 std::string help_for_unknown_flag(std::string_view flag) {
   const std::string word = as_word(flag);
-  if (word.find('.') != std::string::npos) return fmt::format("settings of the recipe have no dashes: {}=VALUE", word);
+  if (word.find('.') != std::string::npos) {  // --config.lr is big_vision's
+    const std::string key = word.starts_with("config.") ? word.substr(word.find('.') + 1) : word;
+    return fmt::format("settings of the recipe have no dashes: {}=VALUE", key);
+  }
   if (std::string help = config::other_help(word); !help.empty()) return help;
   const std::string key = key_called(word);
   if (key.empty()) return "";

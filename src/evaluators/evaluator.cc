@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text/text.h"
+#include "config/other_words.h"
 
 namespace tessera::evaluators {
 namespace {
@@ -72,7 +73,7 @@ std::shared_ptr<const Evaluator> make_evaluator(config::Section section, const E
     check_labels(section, type, *evaluator, available.inputs);
     return evaluator;
   }
-  section.fail("type", fmt::format("is \"{}\", which is no evaluator", type), suggest_name(type, evaluator_names()));
+  section.fail("type", fmt::format("is \"{}\", which is no evaluator", type), config::suggest_value(type, evaluator_names()));
 }
 
 }  // namespace tessera::evaluators

@@ -7,6 +7,7 @@
 #include "base/text/call.h"
 #include "base/text/text.h"
 #include "config/duration.h"
+#include "config/other_words.h"
 #include "optim/schedule/schedule.h"
 #include "optim/schedule/torch_noise.h"
 
@@ -286,7 +287,7 @@ Schedule Schedule::parse(const std::string& text, const RunLength& length, const
   std::vector<std::string> names;
   for (const Entry& schedule : kSchedules) names.push_back(schedule.name);
   if (std::find(names.begin(), names.end(), call.name) == names.end()) {
-    throw usage_error(fmt::format("there is no schedule `{}`", call.name), where, suggest_name(call.name, names));
+    throw usage_error(fmt::format("there is no schedule `{}`", call.name), where, config::suggest_value(call.name, names));
   }
   const int64_t start = take_start(call, length, where);
   RunLength rest = length;

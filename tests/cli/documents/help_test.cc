@@ -129,6 +129,7 @@ TEST(Help, ExplainsWhateverHasAName) {
   EXPECT_THAT(help("tfds"), HasSubstr("a data set that TFDS prepared"));
   EXPECT_THAT(help("knn"), AllOf(HasSubstr("eval.NAME.type = \"knn\""), HasSubstr("eval.NAME.k = ")));
   EXPECT_EQ(help("cross_entropy"), help("softmax"));
+  EXPECT_EQ(help("scale_by_adafactor"), help("adafactor_bv"));
   EXPECT_EQ(help("fit_one_cycle"), help("one_cycle"));
   EXPECT_EQ(help("bs"), help("data.batch"));
   EXPECT_EQ(help("lr_find"), help("lr-find"));
@@ -307,6 +308,10 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"optimizer=sgd"}),
               HasSubstr("takes the place of all of `optimizer`; optimizer.name=\"sgd\" changes that key"));
   EXPECT_THAT(help({"--optimizer.lr=3"}), HasSubstr("have no dashes: optimizer.lr=VALUE"));
+  EXPECT_THAT(help({"--config.seed=3"}), HasSubstr("have no dashes: seed=VALUE"));
+  EXPECT_THAT(help({"optimizer.name=scale_by_adafactor"}), HasSubstr("did you mean `adafactor_bv`?"));
+  EXPECT_THAT(help({"eval.val.type=fewshot_lsr"}), HasSubstr("did you mean `few_shot`?"));
+  EXPECT_THAT(help({"schedule=cosine"}), HasSubstr("part of the learning rate"));
   EXPECT_THAT(help({"--set", "optimizer.lr=3"}), HasSubstr("without dashes: optimizer.lr=3e-4"));
   EXPECT_THAT(help({"--dry-run"}), HasSubstr("tessera plan RECIPE"));
   EXPECT_THAT(help({"--patience", "3"}), HasSubstr("early_stop=val/loss, patience=5 epochs"));
