@@ -1,9 +1,12 @@
 #include "data/transform/pp.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "config/other_words.h"
 #include "data/transform/pp_op.h"
 #include "data/transform/pp_scratch.h"
 
@@ -25,7 +28,17 @@ const PpOpKind& find_op(const Call& call, std::string_view where) {
     names.emplace_back(kind->name);
   }
   throw usage_error(fmt::format("unknown preprocessing op `{}`", call.name), std::string(where),
-                    suggest_name(call.name, names));
+                    config::suggest_value(call.name, names));
+}
+
+// Where an argument is missing, or is called otherwise, the op's usage helps.
+std::unique_ptr<PpOp> make_op(const PpOpKind& kind, CallReader& call) {
+  try {
+    return kind.make(call);
+  } catch (const Error& error) {
+    if (!error.help().empty()) throw;
+    throw Error(error.code(), error.message(), error.where(), fmt::format("{}: {}", kind.usage, kind.help));
+  }
 }
 
 void check_place(const PpOp& op, bool first, bool after_values, bool erases, PpUse use, const CallReader& call) {
@@ -101,7 +114,7 @@ Pp::Pp(std::string_view text, PpUse use, std::string_view where) : text_(trim(te
   for (const Call& call : parse_chain(text_, where)) {
     const PpOpKind& entry = find_op(call, where);
     CallReader reader(call, where);
-    std::unique_ptr<PpOp> op = entry.make(reader);
+    std::unique_ptr<PpOp> op = make_op(entry, reader);
     reader.finish();
     check_place(*op, ops_.empty(), shape.scales_values, shape.erasing.has_value(), use, reader);
     const bool whole = shape.views == 1;
