@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "pjrt/pjrt_testing.h"
@@ -86,6 +88,30 @@ TEST_F(PluginSearch, PythonEnvironmentsComeLast) {
   EXPECT_EQ(find_plugin(Platform::kCuda, places), thirteen) << "CUDA 13 before 12";
   const std::string beside = file("bin/xla_cuda_plugin.so");
   EXPECT_EQ(find_plugin(Platform::kCuda, places), beside);
+}
+
+TEST_F(PluginSearch, PlacesAreTheEnvironmentsOfTheUserAndTheSystem) {
+  const std::pair<const char*, std::string> variables[] = {{"VIRTUAL_ENV", (root_ / "venv").string()},
+                                                           {"CONDA_PREFIX", (root_ / "conda").string()},
+                                                           {"HOME", (root_ / "home").string()}};
+  std::vector<std::optional<std::string>> before;
+  for (const auto& [name, value] : variables) {
+    const char* old = std::getenv(name);
+    before.push_back(old == nullptr ? std::nullopt : std::optional<std::string>(old));
+    ::setenv(name, value.c_str(), 1);
+  }
+  const PluginPlaces places = plugin_places();
+  for (size_t i = 0; i < before.size(); ++i)
+    before[i] ? ::setenv(variables[i].first, before[i]->c_str(), 1) : ::unsetenv(variables[i].first);
+  const auto& environments = places.environments;
+  ASSERT_GE(environments.size(), 5u);
+  EXPECT_EQ(environments[0], root_ / "venv");
+  EXPECT_EQ(environments[1], root_ / "conda");
+  const std::vector<std::string> last(environments.end() - 3, environments.end());
+  EXPECT_THAT(last, ::testing::ElementsAre((root_ / "home/.local").string(), "/usr/local", "/usr"));
+  EXPECT_THAT(places.libraries, ::testing::Contains("/lib"));
+  const std::string conda = file("conda/lib/python3.12/site-packages/libtpu/libtpu.so");
+  EXPECT_EQ(find_plugin(Platform::kTpu, PluginPlaces{.program_directory = "/nowhere", .environments = environments}), conda);
 }
 
 TEST_F(PluginSearch, NoPluginListsEveryPlace) {
