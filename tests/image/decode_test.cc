@@ -71,6 +71,22 @@ TEST(Decode, ReasonsSayWhatIsWrong) {
   const auto why = [&](const char* name) { return reason(decoder.decode(read_file(kImages / name), image)); };
   EXPECT_EQ(why("empty.jpg"), "the file is empty");
   EXPECT_EQ(why("text.jpg"), "not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)");
+  const auto why_of = [&](std::string_view bytes) {
+    return reason(decoder.decode(std::vector<uint8_t>(bytes.begin(), bytes.end()), image));
+  };
+  using std::string_view_literals::operator""sv;
+  EXPECT_EQ(why_of("\0\0\0\x18"
+                   "ftypheic\0\0"sv),
+            "a HEIC image, which is not read; convert it to JPEG");
+  EXPECT_EQ(why_of("\0\0\0\x18"
+                   "ftypavif\0\0"sv),
+            "an AVIF image, which is not read; convert it to JPEG");
+  EXPECT_THAT(why_of("\0\0\0\x18"
+                     "ftypmp42\0\0"sv),
+              HasSubstr("by its first bytes"));
+  EXPECT_THAT(why_of("\0\0\0\x18"
+                     "ftyp"sv),
+              HasSubstr("by its first bytes"));
   EXPECT_EQ(why("truncated.jpg"), "truncated: the JPEG data ends before the image does");
   EXPECT_EQ(why("truncated_progressive.jpg"), "truncated: the JPEG data ends before the image does");
   EXPECT_EQ(why("truncated.png"), "truncated: the PNG data ends before the image does");

@@ -112,6 +112,13 @@ namespace {
 
 DecodeFailure unknown_format(ByteSpan bytes) {
   if (bytes.empty()) return {"the file is empty"};
+  // A phone's photographs, in ISO media files: a size, "ftyp", and the brand.
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.size() >= 12 && text.substr(4, 4) == "ftyp") {
+    const std::string_view brand = text.substr(8, 4);
+    if (brand == "heic" || brand == "heix" || brand == "mif1") return {"a HEIC image, which is not read; convert it to JPEG"};
+    if (brand == "avif") return {"an AVIF image, which is not read; convert it to JPEG"};
+  }
   return {"not a JPEG, PNG, WebP, BMP, GIF or TIFF image (by its first bytes)"};
 }
 
