@@ -231,8 +231,8 @@ std::string help_for_other_word(std::string word) {
   std::ranges::replace_if(
       word, [](char c) { return c == '-' || c == ' '; }, '_');
   if (std::string text = component_help(word); !text.empty()) return text;
-  if (const std::string name = config::same_key(word, component_names()); !name.empty()) return component_help(name);
   if (const std::string key = key_called(word); !key.empty()) return key_help(key) + "\n";
+  if (const std::string name = config::same_key(word, component_names()); !name.empty()) return component_help(name);
   const std::string help = config::other_help(word);
   return help.empty() ? help : help + "\n";
 }

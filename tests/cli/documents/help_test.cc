@@ -132,6 +132,7 @@ TEST(Help, ExplainsWhateverHasAName) {
   EXPECT_EQ(help("scale_by_adafactor"), help("adafactor_bv"));
   EXPECT_EQ(help("fit_one_cycle"), help("one_cycle"));
   EXPECT_EQ(help("bs"), help("data.batch"));
+  EXPECT_EQ(help("momentum"), help("optimizer.momentum"));
   EXPECT_EQ(help("lr_find"), help("lr-find"));
   EXPECT_THAT(help("top1"), HasSubstr("checkpoint.best=val/prec@1"));
   EXPECT_THAT(help("cohen_kappa"), HasSubstr("tessera help eval.val.metrics"));

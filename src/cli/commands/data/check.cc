@@ -95,7 +95,9 @@ std::string as_text(const data::Source& source, const data::CheckReport& report)
     if (same.labels_differ) text += fmt::format("\n  {}: {}", what, one_line(join(same.ids, ", ")));
   }
   if (!report.duplicates.empty())
-    text += fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
+    text += report.duplicates.size() == 1
+                ? "\n  1 picture is there more than once"
+                : fmt::format("\n  {} pictures are there more than once", count(report.duplicates.size()));
   for (const data::TextCount& texts : report.texts) text += fmt::format("\n  {}", text_line(texts));
   if (report.cut_texts > 0) {
     text += fmt::format("\n  {} texts have more ids than `tokenize` keeps, and are cut", human_count(report.cut_texts));
