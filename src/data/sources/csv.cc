@@ -213,20 +213,21 @@ ListFormat table_format(const std::shared_ptr<const CsvTables>& tables, const Ta
 // Tables often name images without their ending, or from another folder than their own: said before all of them are missed.
 void tell_missing_image(const Source& source, const std::string& table, const std::string& root, const std::string& suffix) {
   namespace fs = std::filesystem;
-  Sample sample;
   if (store::is_remote(table) || store::is_remote(root) || source.size() == 0) return;
-  const auto reason = source.read(0, sample);
-  if (!reason || reason->find("No such file") == std::string::npos) return;
   const fs::path folder = root.empty() ? fs::path(table).parent_path() : fs::path(root);
+  const std::string named = source.id(0);
+  const bool is_row = named.starts_with(fs::path(table).filename().string());  // one that can't be read, by its number
+  std::error_code failed;
+  if (is_row || fs::exists(folder / (named + suffix), failed) || failed) return;
   std::string help = "root=FOLDER names their folder, suffix=.jpg adds an ending";
   for (const char* ending : {".jpg", ".png", ".jpeg", ".JPEG", ".JPG"}) {
     std::error_code ignored;
-    if (!fs::exists(folder / (source.id(0) + suffix + ending), ignored)) continue;
+    if (!fs::exists(folder / (named + suffix + ending), ignored)) continue;
     help = fmt::format("suffix={}{} adds the ending that it lacks", suffix, ending);
     break;
   }
-  log_warning(fmt::format("the first image of `{}`, `{}`, is no file of `{}`: {}", one_line(table),
-                          one_line(source.id(0) + suffix), one_line(folder.empty() ? "." : folder.string()), help));
+  log_warning(fmt::format("the first image of `{}`, `{}`, is no file of `{}`: {}", one_line(table), one_line(named + suffix),
+                          one_line(folder.empty() ? "." : folder.string()), help));
 }
 
 std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {

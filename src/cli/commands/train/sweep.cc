@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -134,7 +135,10 @@ class SweepCommand final : public Command {
     for (const std::string& word : words.overrides) {  // a list, or a range of what are no whole numbers
       const size_t equals = word.find('=');
       const std::string_view value = trim(std::string_view(word).substr(equals + 1));
-      if (value.find("..") == std::string_view::npos && !(value.starts_with('[') && word.starts_with("lr="))) continue;
+      const size_t dots = value.find("..");
+      const bool range =
+          dots != std::string_view::npos && dots > 0 && std::isdigit(static_cast<unsigned char>(value[dots - 1]));
+      if (!range && !(value.starts_with('[') && word.starts_with("lr="))) continue;
       throw usage_error(fmt::format("`{}` has one value, as it is written", word), {},
                         fmt::format("values have commas between them, {0}=1e-4,3e-4; whole numbers may be a range, seed=0..4",
                                     word.substr(0, equals)));
