@@ -31,6 +31,11 @@ struct Sources {
 };
 
 Sources sources_of(const FineTuneOptions& options) {
+  if (const auto number = parse_number(options.valid);
+      number && !store::local_files().info(options.valid)) {  // fastai's valid_pct=0.2
+    throw usage_error(fmt::format("`{}` has no unit", options.valid), "--valid",
+                      fmt::format("a share is written --valid \"{:g} %\"", *number < 1 ? *number * 100 : *number));
+  }
   const bool share = options.valid.ends_with('%');
   const auto parts = [&](const std::string& source) {
     const std::string held_out = share ? options.valid : kHeldOut;
