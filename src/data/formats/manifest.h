@@ -1,6 +1,6 @@
 #pragma once
-// manifest.json: the shards that a finished `tessera data convert` wrote, beside them, with their samples, sizes and checksums.
-// docs/formats/data_manifest.md describes it; data/index/manifest_check.h compares shards with it.
+// manifest.json: the shards that a finished `tessera data convert` wrote, and their list of classes, beside them, with their
+// samples, sizes and checksums. docs/formats/data_manifest.md describes it; data/index/manifest_check.h compares them with it.
 
 #include <cstdint>
 #include <optional>
@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxOfSet = int64_t{1} << 60;
 inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
 
 struct ManifestFile {
-  std::string name, split;
+  std::string name, split;              // a list of classes, which is of all splits, has none
   int64_t samples = 0, size = 0;        // size in bytes
   std::string sha256;                   // 64 lower-case digits
   std::vector<bool> lists;              // of each text field, whether some sample has none of it, or several

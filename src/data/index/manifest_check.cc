@@ -60,14 +60,45 @@ void check_size(const std::string& path, const ManifestFile& wanted) {
                    {}, "the file is cut short or was changed: copy or convert it again");
 }
 
+// Without a manifest, a plan says that the conversion did not end.
+std::string without_manifest(const std::string& folder) {
+  const std::string above = folder.ends_with("/1.0.0") ? store::parent_path(folder) : folder;
+  return one_line(
+      fmt::format("remove {} and {}", store::join_path(folder, kManifestFile), store::join_path(above, kConversionFile)));
+}
+
 // The other shards of the splits in use are there too, even where a pattern finds fewer.
 void check_listed_shards(const std::string& folder, const Entries& entries, const std::set<std::string>& splits) {
   for (const auto& [name, file] : entries) {
     const std::string path = store::join_path(folder, name);
     if (!splits.contains(file.split) || store::files_at(path).info(path)) continue;
     throw data_error(fmt::format("the shard `{}` is missing: {} lists it", one_line(path), kManifestFile), {},
-                     fmt::format("copy or convert it again; where it is to be left out, remove {}",
-                                 store::join_path(folder, kManifestFile)));
+                     "copy or convert it again; where it is to be left out, " + without_manifest(folder));
+  }
+}
+
+std::string compare_sum(const std::string& path, const ManifestFile& wanted) {
+  try {
+    const std::string sum = store::to_hex(store::sha256_of(store::files_at(path), path));
+    return sum == wanted.sha256 ? "" : fmt::format("its SHA-256 is {}, and {} says {}", sum, kManifestFile, wanted.sha256);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+// What the numbers in the shards mean.
+void check_class_list(const std::string& folder, const Entries& entries) {
+  for (const auto& [name, file] : entries) {
+    if (!file.split.empty()) continue;
+    const std::string path = store::join_path(folder, name);
+    check_size(path, file);
+    const std::string reason = compare_sum(path, file);
+    if (reason.empty()) continue;
+    // Without a manifest a list beside archives may be anybody's.
+    const std::string named = name == kClassList ? fmt::format(", and name the list: wds(…, classes={})", one_line(path)) : "";
+    throw data_error(
+        fmt::format("the list of classes `{}` is damaged or was changed: {}", one_line(path), reason), {},
+        fmt::format("copy or convert it again; where it is meant to be so, {}{}", without_manifest(folder), named));
   }
 }
 
@@ -90,15 +121,6 @@ class Manifests {
  private:
   std::map<std::string, std::optional<Entries>> folders_;
 };
-
-std::string compare_sum(const std::string& path, const ManifestFile& wanted) {
-  try {
-    const std::string sum = store::to_hex(store::sha256_of(store::files_at(path), path));
-    return sum == wanted.sha256 ? "" : fmt::format("its SHA-256 is {}, and {} says {}", sum, kManifestFile, wanted.sha256);
-  } catch (const Error& error) {
-    return error.message();
-  }
-}
 
 }  // namespace
 
@@ -137,7 +159,10 @@ std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::strin
         throw data_error(fmt::format("{} of the shards tells of too many samples", kManifestFile));
       }
     }
-    for (const auto& [folder, of_folder] : splits) check_listed_shards(folder, *manifests.of(folder), of_folder);
+    for (const auto& [folder, of_folder] : splits) {
+      check_class_list(folder, *manifests.of(folder));
+      check_listed_shards(folder, *manifests.of(folder), of_folder);
+    }
   } catch (const Error& error) {
     throw data_error(error.message(), where, error.help());
   }

@@ -203,7 +203,7 @@ TEST(Convert, WhatDidNotEndIsNotReadAsAWholeSet) {
     const std::string folder = format == ConvertFormat::kTar ? out : out + "/1.0.0";
     const auto entries =
         parse_manifest(testing::as_string(image::testing::read_file(folder + "/manifest.json")), "manifest.json").value();
-    ASSERT_EQ(entries.size(), whole[0].files.size() + whole[1].files.size());
+    ASSERT_EQ(entries.size(), whole[0].files.size() + whole[1].files.size() + 1) << "and the list of classes";
     fs::remove(folder + "/manifest.json");
     fs::remove(folder + "/" + whole[0].files[2]);
     std::string journal = manifest_line(entries[0]) + manifest_line(entries[1]);
@@ -237,6 +237,10 @@ TEST(Convert, ReadersCompareShardsWithTheManifest) {
   fs::remove(shard);
   EXPECT_THAT(open_error(call), AllOf(HasSubstr("the shard `" + shard + "` is missing"), HasSubstr("manifest.json")));
   EXPECT_EQ(open_error("wds(" + out + "/set-test-*.tar)"), "") << "another split";
+  fs::copy(out, dir / "fewer");
+  fs::remove(dir / "fewer/manifest.json");
+  fs::remove(dir / "fewer/convert.json");
+  EXPECT_EQ(open_error("wds(" + dir / "fewer" + "/set-train-*.tar)"), "") << "as the message says how";
   write_file(shard, bytes);
   EXPECT_EQ(open_error("wds(" + out + "/set-train-000000.tar)"), "") << "some of the shards, where all are there";
   const std::string text = testing::as_string(image::testing::read_file(out + "/manifest.json"));
@@ -246,6 +250,31 @@ TEST(Convert, ReadersCompareShardsWithTheManifest) {
   fs::remove(out + "/convert.json");
   write_file(out + "/manifest.json", {other.begin(), other.end()});
   EXPECT_EQ(open_error(call), "") << "the name is common; what isn't ours is nobody's business";
+}
+
+// Samples would get other labels' names, or none.
+TEST(Convert, ReadersCompareTheListOfClassesWithTheManifest) {
+  const TempDir dir;
+  for (const ConvertFormat format : kAll) {
+    SCOPED_TRACE(convert_format_name(format));
+    const std::string out = dir / (std::string("set_") + convert_format_name(format));
+    convert(toy(), {.format = format, .out = out, .shard_bytes = 2000});
+    const std::string call = call_of(format, out, "train");
+    const std::string list = format == ConvertFormat::kTar ? out + "/classes.txt" : out + "/1.0.0/label.labels.txt";
+    const std::vector<uint8_t> bytes = image::testing::read_file(list);
+    ASSERT_EQ(open_error(call), "");
+    std::vector<uint8_t> other = bytes;
+    other[0] ^= 1;
+    write_file(list, other);
+    EXPECT_THAT(open_error(call), AllOf(HasSubstr("the list of classes `" + list + "` is damaged or was changed"),
+                                        HasSubstr("manifest.json says")));
+    write_file(list, {bytes.begin(), bytes.end() - 1});
+    EXPECT_THAT(open_error(call), HasSubstr("`" + list + "` has "));
+    fs::remove(list);
+    EXPECT_NE(open_error(call), "");
+    write_file(list, bytes);
+    EXPECT_EQ(open_error(call), "");
+  }
 }
 
 // Of the same size, so that no reader sees it.

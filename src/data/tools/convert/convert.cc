@@ -236,9 +236,10 @@ class Conversion {
     journal_.emplace(options_.out, folder_);
     for (const SplitPlan& plan : plans_) results_.push_back(convert_split(plan));
     const std::vector<std::string>& classes = plans_.front().split->source->class_names();
-    options_.format == ConvertFormat::kTar
-        ? write_tar_metadata(folder_, classes, results_)
-        : write_tfds_metadata(folder_, name_, options_.format, fields_, lists_, classes, results_);
+    const std::string list = options_.format == ConvertFormat::kTar
+                                 ? write_tar_metadata(folder_, classes, results_)
+                                 : write_tfds_metadata(folder_, name_, options_.format, fields_, lists_, classes, results_);
+    if (!list.empty()) manifest_.push_back(class_list_entry(list));
     journal_->finish(manifest_);
     return std::move(results_);
   }
@@ -313,6 +314,12 @@ class Conversion {
       shard.sha256 = store::to_hex(file.sha256());
     });
     return shard;
+  }
+
+  ManifestFile class_list_entry(const std::string& name) const {
+    const std::string path = store::join_path(folder_, name);
+    const auto size = static_cast<int64_t>(store::read_text(files_, path).size());
+    return {.name = name, .size = size, .sha256 = store::to_hex(store::sha256_of(files_, path))};
   }
 
   // What a killed conversion left half written: of any process, since the directory is locked.

@@ -68,18 +68,20 @@ ordered_json info_json(const std::string& name, ConvertFormat format, const Conv
 
 }  // namespace
 
-void write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format, const ConvertFields& fields,
-                         const TextLists& lists, const std::vector<std::string>& classes,
-                         const std::vector<ConvertedSplit>& splits) {
-  if (fields.labelled) write(fmt::format("{}/{}.labels.txt", folder, label_key(fields)), join(classes, "\n"));
+std::string write_tfds_metadata(const std::string& folder, const std::string& name, ConvertFormat format,
+                                const ConvertFields& fields, const TextLists& lists, const std::vector<std::string>& classes,
+                                const std::vector<ConvertedSplit>& splits) {
+  std::string list = fields.labelled ? fmt::format("{}.labels.txt", label_key(fields)) : "";
+  if (fields.labelled) write(store::join_path(folder, list), join(classes, "\n"));
   write(folder + "/features.json",
         features_json(fields, lists, classes.size()).dump(2, ' ', false, ordered_json::error_handler_t::replace));
   write(folder + "/dataset_info.json",
         info_json(name, format, fields, splits).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  return list;
 }
 
-void write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,
-                        const std::vector<ConvertedSplit>& splits) {
+std::string write_tar_metadata(const std::string& folder, const std::vector<std::string>& classes,
+                               const std::vector<ConvertedSplit>& splits) {
   if (!classes.empty()) write(store::join_path(folder, kClassList), join(classes, "\n"));
   ordered_json json = {{"splits", ordered_json::object()}};
   for (const ConvertedSplit& split : splits) {
@@ -89,6 +91,7 @@ void write_tar_metadata(const std::string& folder, const std::vector<std::string
                                   {"num_samples", split.samples}};
   }
   write(folder + "/_info.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+  return classes.empty() ? "" : std::string(kClassList);
 }
 
 }  // namespace tessera::data
