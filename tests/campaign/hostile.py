@@ -112,8 +112,15 @@ def sums(place, seed, seconds, tries=None):
         raise SystemExit("the cache that is to be damaged could not be made: " + ended.told())
     # Of each kind: the files with a checksum, and the command that reads them.
     kinds = {"export": (("model.safetensors", "config.json"), ["predict", "--from", str(scratch), image]),
-             "shards": (("*.tar", "classes.txt"), ["data", "check", f"wds({scratch})"]),
+             "shards": (("*.tar", "classes.txt"), ["data", "check", f"wds({scratch}/*.tar)"]),
              "cache": (("*.exe", "index/*.index"), None)}
+    for kind, (_, arguments) in kinds.items():  # what is whole is taken, else a refusal would say nothing
+        if arguments is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.copytree(whole / kind, scratch)
+            ended = place.run(arguments)
+            if ended.code != 0:
+                raise SystemExit(f"the undamaged {kind} is refused: {ended.told()}")
     while budget.left(result.tried):
         kind = rng.choice(list(kinds))
         patterns, arguments = kinds[kind]
