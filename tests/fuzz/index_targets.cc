@@ -149,8 +149,8 @@ void check_written(const Sidecar& sidecar, SidecarKind kind, const Hash128& fing
   for (size_t i = 0; i < count; ++i) TESSERA_CHECK(again->section(i) == sidecar.section(i));
 }
 
-// Shards beside their manifest are taken as it says; not when one is longer, nor when one is gone. Lists of classes, whose split is
-// empty, would need their true checksums.
+// Shards beside their manifest are taken as it says; not when one is longer, nor when one is gone. Lists of classes, whose
+// split is empty, would need their true checksums.
 void check_beside(const std::vector<ManifestFile>& files) {
   constexpr size_t kMaxFiles = 4;
   constexpr int64_t kMaxSize = 4096;

@@ -10,8 +10,8 @@
 namespace tessera::data {
 
 // The samples of each shard, where manifests tell them of all. Throws a data Error at `where` for a shard of another size than
-// its manifest says, where another shard of the same split is missing, for shards of a conversion that did not end, and where the
-// list of their classes is not what was written.
+// its manifest says, where another shard of the same split is missing, for shards of a conversion that did not end, and where
+// the list of their classes is not what was written.
 std::optional<std::vector<int64_t>> check_manifests(const std::vector<std::string>& paths, const std::string& where);
 
 // A shard that is not what its manifest says.

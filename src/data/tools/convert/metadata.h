@@ -9,8 +9,8 @@
 
 namespace tessera::data {
 
-// Both return the name of the list of classes that they wrote, which the manifest lists too: a list that is damaged gives samples
-// other labels. Empty where there are no classes.
+// Both return the name of the list of classes that they wrote, which the manifest lists too: a list that is damaged gives
+// samples other labels. Empty where there are no classes.
 
 // dataset_info.json, features.json and label.labels.txt of a TFDS data set `name`, in `folder`. A text field is a Text or, as
 // `lists` has it, a Sequence of them.
