@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/median.h"
@@ -18,12 +19,14 @@ constexpr int64_t kGreatestProcess = int64_t{1} << 32, kGreatestStep = int64_t{1
 constexpr double kSilentIntervals = 3;
 
 // Four digits say enough, and each byte of a value stays in the coordinator's history.
-double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+// std::stod would throw at the ends of the type.
+double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
 Json json_of(const ProcessFigures& figures) {
   Json json = {{"process", figures.process}, {"host", figures.host}, {"step", figures.step}};
   for (const auto& [name, value] : figures.numbers()) {
-    if (value && std::isfinite(*value)) json[name] = rounded(*value);
+    if (!value) continue;
+    if (const double shown = rounded(*value); std::isfinite(shown)) json[name] = shown;
   }
   return json;
 }

@@ -1,6 +1,11 @@
+#include <limits>
+
 #include "fuzz/targets.h"
+#include "monitor/process_figures.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
+#include "monitor/wandb/record_log.h"
+#include "monitor/wandb/run_file.h"
 #include "store/memory_files.h"
 
 namespace tessera::fuzz {
@@ -29,10 +34,53 @@ bool events(std::string_view bytes) {
 // One event, without its frame.
 bool event(std::string_view bytes) { return monitor::read_event(bytes).has_value(); }
 
+// hosts.json, whose parts come from the other processes. What is read is written the same again, and can be told.
+bool host_figures(std::string_view bytes) {
+  return parses([&] {
+    const monitor::HostFigures figures = monitor::parse_host_figures(bytes, "fuzz");
+    const std::string written = monitor::to_json(figures);
+    TESSERA_CHECK(monitor::to_json(monitor::parse_host_figures(written, "fuzz")) == written);
+    for (const monitor::ProcessFigures& one : figures.processes) {
+      TESSERA_CHECK(monitor::parse_process_figures(monitor::to_json(one), "fuzz").process == one.process);
+    }
+    if (const auto slowest = monitor::slowest_process(figures.processes)) TESSERA_CHECK(!monitor::in_words(*slowest).empty());
+    TESSERA_CHECK(monitor::silent_processes(figures, figures.at).size() <= figures.processes.size());
+    return true;
+  });
+}
+
+// A record of a run-<id>.wandb that an earlier start left, in a file with its checksum; and the bytes as such a file. What stays
+// of it is whole.
+bool wandb(std::string_view bytes) {
+  return parses([&] {
+    std::string file = monitor::record_log_header();
+    monitor::add_log_record(file, static_cast<int64_t>(file.size()), bytes);
+    const std::vector<monitor::MetricRow> none;
+    monitor::RunStart start;
+    start.kept_step = std::numeric_limits<int64_t>::max();
+    for (const std::string_view earlier : {std::string_view(file), bytes}) {
+      monitor::WandbFrames frames;
+      std::string kept = frames.header();
+      size_t parts = 0, records = 0;
+      monitor::write_earlier_rows(start, none, earlier, frames, [&](const std::string& part) {
+        kept += part;
+        ++parts;
+      });
+      TESSERA_CHECK(frames.offset() == static_cast<int64_t>(kept.size()));
+      monitor::RecordLogReader reader(kept);
+      while (reader.next()) ++records;
+      TESSERA_CHECK(records >= parts);  // a row is two
+      static_cast<void>(monitor::wandb_start_time(earlier));
+    }
+    return !std::holds_alternative<std::monostate>(monitor::read_wandb_record(bytes));
+  });
+}
+
 }  // namespace
 
 const std::vector<NamedTarget>& monitor_targets() {
-  static const std::vector<NamedTarget> all = {{"event", event, 1024}, {"events", events, 4096}};
+  static const std::vector<NamedTarget> all = {
+      {"event", event, 1024}, {"events", events, 4096}, {"host_figures", host_figures, 1024}, {"wandb", wandb, 1024}};
   return all;
 }
 

@@ -1,4 +1,5 @@
-// Damaged event files: mutants of good ones through every target of tests/fuzz/targets.h that concerns them.
+// Damaged event files, and others that a run or its page goes on with: mutants of good ones through every target of
+// tests/fuzz/targets.h that concerns them.
 
 #include "fuzz/mutants.h"
 

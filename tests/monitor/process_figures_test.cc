@@ -73,6 +73,17 @@ TEST(ProcessFigures, DamagedOnesAreErrorsThatNameTheirPlace) {
   }
 }
 
+// Another process may send any number: the leader writes what it can, and does not end.
+TEST(ProcessFigures, NumbersAtTheEndsOfTheirTypeAreNoFailure) {
+  ProcessFigures one = figures(1, 1e-310);
+  one.read = std::numeric_limits<double>::max();  // rounded, more than there is
+  one.written = std::numeric_limits<double>::quiet_NaN();
+  const ProcessFigures again = parse_process_figures(to_json(one), "figures/1");
+  EXPECT_EQ(again.input_wait, 1e-310);
+  EXPECT_FALSE(again.read);
+  EXPECT_FALSE(again.written);
+}
+
 TEST(SlowestProcess, WaitsMostForItsInput) {
   const auto slowest = slowest_process({figures(0, 0.01), figures(1, 0.03), figures(2, 0.02), figures(3, 0.41, "host-b")});
   ASSERT_TRUE(slowest);
