@@ -1,6 +1,7 @@
 #include "recipe/translate/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include "base/error.h"
@@ -46,6 +47,8 @@ void read_yaml(const std::string& path, Arguments& arguments) {
   YAML::Node root;
   try {
     root = YAML::Load(text);
+  } catch (const YAML::DeepRecursion& error) {  // "bad file"
+    throw usage_error("the file nests too deep", place(path, error.mark), "batch_size: 256");
   } catch (const YAML::Exception& error) {
     throw usage_error("this is no YAML: " + error.msg, place(path, error.mark));
   }

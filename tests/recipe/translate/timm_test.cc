@@ -353,5 +353,14 @@ TEST_F(TimmYaml, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of("/imagenet -c " + file("scale: [[1], 2]\n")), HasSubstr("must be a number or text"));
 }
 
+TEST_F(TimmYaml, NestsNoDeeperThanStacksReach) {
+  constexpr size_t kDepth = 30'000;
+  std::string keys;
+  for (size_t i = 0; i < kDepth; ++i) keys += "? ";
+  for (const std::string& text : {"lr: " + std::string(kDepth, '[') + std::string(kDepth, ']'), keys + "lr"})
+    EXPECT_THAT(error_of("/imagenet -c " + file(text + "\n")),
+                AllOf(HasSubstr("the file nests too deep"), HasSubstr("args.yaml:1")));
+}
+
 }  // namespace
 }  // namespace tessera::translate
