@@ -128,10 +128,10 @@ Composite self_attention(int64_t tokens) {
   return {"self_attention", SelfAttention{kHeads, tokens}, [tokens](const Values& x) -> Values {
             Values apart;
             for (int64_t i = 0; i < 3; ++i) {
-              apart.push_back(reshape(slice_axis(x[0], 1, i * kHeads * kWidth, (i + 1) * kHeads * kWidth),
-                                      {kBatch, tokens, kHeads, kWidth}));
+              apart.push_back(
+                  reshape(slice_axis(x[0], 1, i * kHeads * kWidth, (i + 1) * kHeads * kWidth), {-1, tokens, kHeads, kWidth}));
             }
-            return {reshape(plain_attention(apart[0], apart[1], apart[2]), {kBatch * tokens, kHeads * kWidth})};
+            return {reshape(plain_attention(apart[0], apart[1], apart[2]), {-1, kHeads * kWidth})};
           }};
 }
 

@@ -29,6 +29,7 @@ def attention(q, k, v, cotangent):
 def call(line):
     text = re.search(r'backend_config = "((?:[^"\\]|\\.)*)"', line)[1]
     config = json.loads(re.sub(r"\\([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), text))
+    config.pop("wait_on_operation_queues", None)
     attention = config["cudnn_fmha_backend_config"]
     for name in DEFAULTS:
         attention.pop(name, None)
