@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "cluster/group/run_key.h"
 
 namespace tessera::group {
@@ -38,6 +40,41 @@ void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, s
   }
 }
 
+// A slice's hosts as GKE tells libtpu of them, one process each, and where the job has several slices, those of all of them.
+// What is said of another number of processes than is given is of something else.
+void ask_tpu(const Environment& environment, std::optional<int64_t>& id, std::optional<int64_t>& count) {
+  constexpr const char *kWorker = "TPU_WORKER_ID", *kHosts = "TPU_WORKER_HOSTNAMES", *kSlice = "MEGASCALE_SLICE_ID",
+                       *kSlices = "MEGASCALE_NUM_SLICES";
+  const auto worker = environment(kWorker), hosts = environment(kHosts), slice = environment(kSlice),
+             slices = environment(kSlices);
+  if (!worker || !hosts) return;
+  const auto known = static_cast<int64_t>(split(*hosts, ',').size());
+  const int64_t in_slice = whole_number(kWorker, *worker),
+                parts = slices ? std::max<int64_t>(whole_number(kSlices, *slices), 1) : 1;
+  if (parts > 1 && !slice)
+    throw usage_error(fmt::format("{} is {}, and {} is not set", kSlices, parts, kSlice), "the environment");
+  const int64_t part = parts > 1 ? whole_number(kSlice, *slice) : 0;
+  if (in_slice >= known) {
+    throw usage_error(fmt::format("{} is {}, and {} names {} host{}, counted from 0", kWorker, in_slice, kHosts, known,
+                                  known == 1 ? "" : "s"),
+                      "the environment");
+  }
+  if (part >= parts) {
+    throw usage_error(fmt::format("{} is {}, and {} is {}: slices are counted from 0", kSlice, part, kSlices, parts),
+                      "the environment");
+  }
+  const int64_t all = known * parts;
+  if (count && *count != all) return;
+  if (!id) id = part * known + in_slice;
+  count = all;
+}
+
+// The index in a Kubernetes job is that within one slice then.
+bool several_slices(const Environment& environment) {
+  const auto slices = environment("MEGASCALE_NUM_SLICES");
+  return slices && *slices != "1";
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -67,7 +104,10 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   std::optional<int64_t> id = options.process_id, count = options.num_processes;
   refuse_key_alone(options.key, options.coordinator);
   // A run that was started by hand on a machine of a scheduler is no part of a job.
-  if (!options.coordinator.empty() && !(id && count)) ask_scheduler(environment, id, count);
+  const auto wanted = [&] { return !options.coordinator.empty() && !(id && count); };
+  if (wanted() && several_slices(environment)) ask_tpu(environment, id, count);
+  if (wanted()) ask_scheduler(environment, id, count);
+  if (wanted()) ask_tpu(environment, id, count);
   if (!id && !count) return {};
   constexpr const char* kHelp =
       "give each process --num-processes, --process-id and --coordinator-address, or start them with "

@@ -60,6 +60,30 @@ TEST(Place, IsWhatTheSchedulerSays) {
   EXPECT_EQ(job.num_processes, 6);
 }
 
+TEST(Place, IsWhatTheSlicesOfTpusSay) {
+  const PlaceOptions options{.coordinator = "host"};
+  std::map<std::string, std::string> values = {{"TPU_WORKER_ID", "1"}, {"TPU_WORKER_HOSTNAMES", "a,b,c,d"}};
+  const Place one = find_place(options, environment(values));
+  EXPECT_EQ(one.process_id, 1);
+  EXPECT_EQ(one.num_processes, 4);
+  // A pod's index counts within its slice.
+  values.insert({{"MEGASCALE_SLICE_ID", "2"}, {"MEGASCALE_NUM_SLICES", "3"}, {"JOB_COMPLETION_INDEX", "1"}});
+  values["TESSERA_NUM_PROCESSES"] = "12";
+  const Place several = find_place({.num_processes = 12, .coordinator = "host"}, environment(values));
+  EXPECT_EQ(several.process_id, 9);
+  EXPECT_EQ(several.num_processes, 12);
+  // One host by itself, alone and among the pods of a job.
+  values = {{"TPU_WORKER_ID", "0"}, {"TPU_WORKER_HOSTNAMES", "localhost"}};
+  EXPECT_FALSE(find_place(options, environment(values)).several());
+  values.insert({{"JOB_COMPLETION_INDEX", "2"}, {"TESSERA_NUM_PROCESSES", "4"}});
+  EXPECT_EQ(find_place({.num_processes = 4, .coordinator = "host"}, environment(values)).process_id, 2);
+  // What is said by hand counts, and a run without a coordinator is no part of a job.
+  values = {{"TPU_WORKER_ID", "1"}, {"TPU_WORKER_HOSTNAMES", "a,b"}};
+  EXPECT_EQ(find_place({.process_id = 0, .coordinator = "host"}, environment(values)).process_id, 0);
+  EXPECT_FALSE(find_place({}, environment(values)).several());
+  EXPECT_THAT(message_of({.num_processes = 3, .coordinator = "host"}, values), HasSubstr("nothing says which"));
+}
+
 TEST(Place, IsToldByPmixWhereThatIsThere) {
   const auto several = [](std::map<std::string, std::string> more) {
     more.insert({{"PMIX_NAMESPACE", "7"}, {"PMIX_RANK", "1"}});
@@ -79,6 +103,14 @@ TEST(Place, MistakesAreExplained) {
   EXPECT_THAT(message_of({.key = "key.pem"}), HasSubstr("the key of an etcd, and nothing says which"));
   EXPECT_THAT(message_of({.coordinator = "host"}, {{"SLURM_PROCID", "one"}, {"SLURM_NTASKS", "2"}}),
               HasSubstr("SLURM_PROCID is `one`, which is no whole number"));
+  const auto of_tpus = [](std::map<std::string, std::string> more) {
+    more.insert({{"TPU_WORKER_ID", "0"}, {"TPU_WORKER_HOSTNAMES", "a,b"}});
+    return message_of({.coordinator = "host"}, more);
+  };
+  EXPECT_THAT(of_tpus({{"TPU_WORKER_ID", "2"}}), HasSubstr("TPU_WORKER_ID is 2, and TPU_WORKER_HOSTNAMES names 2 hosts"));
+  EXPECT_THAT(of_tpus({{"MEGASCALE_NUM_SLICES", "2"}}), HasSubstr("MEGASCALE_SLICE_ID is not set"));
+  EXPECT_THAT(of_tpus({{"MEGASCALE_NUM_SLICES", "2"}, {"MEGASCALE_SLICE_ID", "2"}}),
+              HasSubstr("MEGASCALE_SLICE_ID is 2, and MEGASCALE_NUM_SLICES is 2"));
 }
 
 }  // namespace
