@@ -139,7 +139,8 @@ class Launch final : public Command {
     flags.explain_unknown(flag_of_train);
     flags.add("--dry-run", &dry_run_, "check the recipe as far as it is here, show what would be run, and run nothing");
     flags.add("--restarts", "N", &request_.restarts, 0, "how often the run is started again when a process is lost (10)");
-    flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator.address, "of an etcd that runs already");
+    flags.add("--coordinator-address", "HOST:PORT", &request_.coordinator.address,
+              "of an etcd that runs already, or of its members, with commas");
     flags.add("--coordinator-key", "FILE", &request_.coordinator.key,
               "its key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
     flags.add(

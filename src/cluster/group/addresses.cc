@@ -10,9 +10,10 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
-#include "http/client.h"
+#include "base/text/text.h"
 
 namespace tessera::group {
 namespace {
@@ -38,14 +39,14 @@ std::optional<std::string> first_interface() {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::string address_towards(const std::string& coordinator) {
-  const auto at = http::parse_endpoint(coordinator, "2379");
+// Of the interface that leads to the endpoint; without one, `problem` says why.
+std::optional<std::string> leading_to(const http::Endpoint& at, std::string& problem) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
-  if (!at || ::getaddrinfo(at->host.c_str(), at->port.c_str(), &hints, &found) != 0)
-    throw device_error(fmt::format("`{}` has no address", coordinator), "--coordinator-address");
+  if (::getaddrinfo(at.host.c_str(), at.port.c_str(), &hints, &found) != 0) {
+    problem = fmt::format("`{}` has no address", at.text());
+    return std::nullopt;
+  }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
   const int descriptor = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage own{};
@@ -56,8 +57,29 @@ std::string address_towards(const std::string& coordinator) {
     text = text_of(reinterpret_cast<sockaddr*>(&own), length);
   }
   if (descriptor >= 0) ::close(descriptor);
-  if (!text) throw device_error(fmt::format("no network leads to `{}`", coordinator), "--coordinator-address");
-  return *text;
+  if (!text) problem = fmt::format("no network leads to `{}`", at.text());
+  return text;
+}
+
+}  // namespace
+
+std::vector<http::Endpoint> parse_coordinator(const std::string& text, const std::string& key) {
+  std::vector<http::Endpoint> members;
+  for (const std::string& one : split(text, ',')) {
+    auto at = http::parse_endpoint(trim(one), "2379");
+    if (!at) return {};
+    at->key = key;
+    members.push_back(std::move(*at));
+  }
+  return members;
+}
+
+std::string address_towards(const std::string& coordinator) {
+  std::string problem = fmt::format("`{}` has no address", coordinator);
+  for (const http::Endpoint& at : parse_coordinator(coordinator)) {
+    if (auto own = leading_to(at, problem)) return std::move(*own);
+  }
+  throw device_error(problem, "--coordinator-address");
 }
 
 std::string own_address() {

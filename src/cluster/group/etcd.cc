@@ -2,6 +2,7 @@
 // texts.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "base/system/process.h"
 #include "base/text/base64.h"
 #include "base/text/json.h"
+#include "cluster/group/addresses.h"
 #include "cluster/group/members.h"
 #include "http/client.h"
 
@@ -31,7 +34,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause{5}, kLongestPause{200};
+constexpr milliseconds kFirstPause{5}, kLongestPause{200}, kPatience{5000};
 
 constexpr const char* kHelp =
     "is etcd running there, and open to this host? `curl http://HOST:PORT/health` asks it; where it asks for a key, name the "
@@ -40,7 +43,7 @@ constexpr const char* kHelpWithKey =
     "is etcd running there, open to this host, and with the certificate of this key (--coordinator-key)?";
 
 struct KeyValue {
-  std::string key, value;
+  std::string key, value, lease;
 };
 
 std::string root_of(const std::string& run) { return fmt::format("tessera/{}/", run); }
@@ -52,19 +55,33 @@ std::string member_key(const std::string& run, int64_t process) {
 std::string failure_key(const std::string& run) { return root_of(run) + "failed"; }
 bool is_for_good(Exit code) { return code != Exit::kPreempted && code != Exit::kInterrupted; }
 
-// One server. Answers that are not what etcd gives are ConnectionErrors too.
+// The members of one etcd, of which each answers for all. What one of them does not answer the next one is asked. Answers that are
+// not what etcd gives are ConnectionErrors too.
 class Etcd {
  public:
-  explicit Etcd(http::Endpoint at) : at_(std::move(at)) {}
+  explicit Etcd(std::vector<http::Endpoint> members) : members_(std::move(members)) {}
 
-  json call(const std::string& path, const json& body, milliseconds patience = std::chrono::seconds(5)) const {
-    const http::Answer answer = http::post_json(at_, path, body.dump(), patience);
-    JsonResult read = read_json(answer.body);
-    if (answer.status != 200 || !read.problem.empty()) {
-      throw http::ConnectionError(
-          fmt::format("{} answered {} with status {}: {}", at_.text(), path, answer.status, answer.body.substr(0, 200)));
-    }
-    return std::move(read.value);
+  // `patience` is of one request.
+  json call(const std::string& path, const json& body, milliseconds patience = kPatience) const {
+    return of_any(patience, [&](const http::Endpoint& at) {
+      const http::Answer answer = http::post_json(at, path, body.dump(), patience);
+      JsonResult read = read_json(answer.body);
+      if (answer.status != 200 || !read.problem.empty()) {
+        throw http::ConnectionError(
+            fmt::format("{} answered {} with status {}: {}", at.text(), path, answer.status, answer.body.substr(0, 200)));
+      }
+      return std::move(read.value);
+    });
+  }
+  struct Stream {
+    std::shared_ptr<http::LineStream> lines;
+    size_t member = 0;  // whose it is
+  };
+  Stream stream(const std::string& path, const json& body) const {
+    return of_any(kPatience, [&](const http::Endpoint& at) {
+      return Stream{std::make_shared<http::LineStream>(at, path, body.dump(), kPatience),
+                    static_cast<size_t>(&at - members_.data())};
+    });
   }
   std::string grant(std::chrono::seconds life) const {
     return text(call("/v3/lease/grant", {{"TTL", std::to_string(life.count())}}), "ID");
@@ -72,11 +89,14 @@ class Etcd {
   void put(const std::string& key, const std::string& value, const std::string& lease) const {
     call("/v3/kv/put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}});
   }
-  // False where the key is there already.
+  // False where another has put the key there. One who asks again after an answer that was lost may find it to be its own.
   bool create(const std::string& key, const std::string& value, const std::string& lease) const {
     const json absent = {{"key", base64(key)}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}};
     const json put = {{"request_put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}}}};
-    return call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}).value("succeeded", false);
+    if (call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}).value("succeeded", false))
+      return true;
+    const std::vector<KeyValue> found = range(key, {});
+    return !found.empty() && found[0].lease == lease;
   }
   std::optional<std::string> get(const std::string& key) const {
     std::vector<KeyValue> found = range(key, {});
@@ -92,7 +112,7 @@ class Etcd {
   void keep_alive(const std::string& lease, milliseconds patience) const {
     const json answer = call("/v3/lease/keepalive", {{"ID", lease}}, patience);
     const json result = answer.value("result", json::object());
-    if (!result.contains("TTL")) throw http::ConnectionError(fmt::format("{}: the lease has run out", at_.text()));
+    if (!result.contains("TTL")) throw http::ConnectionError("the lease has run out");
   }
   void revoke(const std::string& lease) const { call("/v3/lease/revoke", {{"ID", lease}}, std::chrono::seconds(1)); }
 
@@ -101,13 +121,44 @@ class Etcd {
     ++prefix.back();  // prefixes end with '/'
     return prefix;
   }
-  const http::Endpoint& at() const { return at_; }
+  // Of the member that answers now.
+  size_t in_use() const { return in_use_; }
+  size_t member_count() const { return members_.size(); }
 
  private:
+  // Asks one member after the other, from the one that answered last. While they elect a leader, which takes a second or two, all of
+  // them refuse: then they are asked again, until `patience` is over. An etcd of one member is asked once.
+  template <class Ask>
+  std::invoke_result_t<Ask, const http::Endpoint&> of_any(milliseconds patience, Ask&& ask) const {
+    const auto end = Clock::now() + patience;
+    while (true) {
+      const size_t first = in_use_;
+      std::vector<std::string> problems;
+      bool there = false;
+      for (size_t i = 0; i < members_.size(); ++i) {
+        const size_t member = (first + i) % members_.size();
+        try {
+          auto answer = ask(members_[member]);
+          if (i > 0) in_use_ = member;
+          return answer;
+        } catch (const http::NotThere& error) {
+          problems.emplace_back(error.what());
+        } catch (const http::ConnectionError& error) {
+          problems.emplace_back(error.what());
+          there = true;
+        }
+      }
+      const std::string text = fmt::format("{}", fmt::join(problems, "; "));
+      if (!there) throw http::NotThere(text);
+      if (members_.size() == 1 || Clock::now() >= end) throw http::ConnectionError(text);
+      std::this_thread::sleep_for(kLongestPause);
+    }
+  }
+  std::string name_in_use() const { return members_[in_use_].text(); }
   std::string text(const json& object, const char* name) const {
     const auto found = object.find(name);
     if (found == object.end() || !found->is_string())
-      throw http::ConnectionError(fmt::format("{} answers without `{}`: is it etcd?", at_.text(), name));
+      throw http::ConnectionError(fmt::format("{} answers without `{}`: is it etcd?", name_in_use(), name));
     return found->get<std::string>();
   }
   std::vector<KeyValue> range(const std::string& key, const std::string& end) const {
@@ -118,13 +169,14 @@ class Etcd {
     for (const json& pair : answer.value("kvs", json::array())) {
       const auto name = bytes_of_base64(text(pair, "key"));
       const auto value = bytes_of_base64(pair.value("value", ""));
-      if (!name || !value) throw http::ConnectionError(fmt::format("{} answers with what is no Base64", at_.text()));
-      found.push_back({*name, *value});
+      if (!name || !value) throw http::ConnectionError(fmt::format("{} answers with what is no Base64", name_in_use()));
+      found.push_back({*name, *value, pair.value("lease", "")});
     }
     return found;
   }
 
-  const http::Endpoint at_;
+  const std::vector<http::Endpoint> members_;
+  mutable std::atomic<size_t> in_use_ = 0;
 };
 
 // What is said at the end, as far as a coordinator is there to hear it.
@@ -145,8 +197,12 @@ void put_failure(const Etcd& etcd, const Place& place, Exit code, const std::str
 
 class EtcdMembers final : public Members {
  public:
-  EtcdMembers(Place place, http::Endpoint at, Lost lost, const MembersOptions& options)
-      : Members(std::move(place)), options_(options), etcd_(std::move(at)), root_(root_of(place_.run)), lost_(std::move(lost)) {
+  EtcdMembers(Place place, std::vector<http::Endpoint> etcd, Lost lost, const MembersOptions& options)
+      : Members(std::move(place)),
+        options_(options),
+        etcd_(std::move(etcd)),
+        root_(root_of(place_.run)),
+        lost_(std::move(lost)) {
     try {
       lease_ = first_lease();
       kept_ = etcd_.grant(options.kept);
@@ -341,21 +397,31 @@ class EtcdMembers final : public Members {
     return !stopping_.wait_for(lock, time, [&] { return stopped_; });
   }
 
-  // A third of the lease, so that one request may fail.
+  // A third of the lease, so that one request may fail, or one member be silent and the next one asked.
   void keep_alive() {
     become_background_thread();
     const milliseconds every = milliseconds(options_.patience) / 3;
+    const milliseconds patience = etcd_.member_count() > 1 ? every / 2 : every;
     auto last = Clock::now();
-    while (pause(every)) {
+    milliseconds until_next = every;
+    while (pause(until_next)) {
       try {
-        etcd_.keep_alive(lease_, every);
-        etcd_.keep_alive(kept_, every);
+        etcd_.keep_alive(lease_, patience);
+        etcd_.keep_alive(kept_, patience);
         last = Clock::now();
+        until_next = every;
+        watch_who_answers();
       } catch (const http::ConnectionError& error) {
-        if (Clock::now() - last < options_.patience) continue;
-        return lose(fmt::format("the coordinator is gone ({})", error.what()), Exit::kPreempted);
+        if (Clock::now() - last >= options_.patience)
+          return lose(fmt::format("the coordinator is gone ({})", error.what()), Exit::kPreempted);
+        until_next = std::min(every, kLongestPause);
       }
     }
+  }
+  // A member that is cut off ends no stream: that it is silent looks like no news.
+  void watch_who_answers() {
+    const std::lock_guard lock(mutex_);
+    if (stream_.lines && stream_.member != etcd_.in_use()) stream_.lines->close();
   }
 
   // The keys of processes that go.
@@ -369,13 +435,13 @@ class EtcdMembers final : public Members {
                              {"filters", json::array({"NOPUT"})}}}};
     do {
       try {
-        auto stream = std::make_shared<http::LineStream>(etcd_.at(), "/v3/watch", question.dump(), std::chrono::seconds(5));
+        const auto stream = etcd_.stream("/v3/watch", question);
         {
           const std::lock_guard lock(mutex_);
           if (stopped_) return;
           stream_ = stream;
         }
-        while (const auto line = stream->next()) read_events(*line);
+        while (const auto line = stream.lines->next()) read_events(*line);
       } catch (const http::ConnectionError&) {
         // If it lasts, the thread that keeps the lease alive says so.
       }
@@ -432,7 +498,7 @@ class EtcdMembers final : public Members {
     {
       const std::lock_guard lock(mutex_);
       stopped_ = true;
-      if (stream_) stream_->close();
+      if (stream_.lines) stream_.lines->close();
     }
     stopping_.notify_all();
     if (keeper_.joinable()) keeper_.join();
@@ -448,7 +514,7 @@ class EtcdMembers final : public Members {
   std::mutex mutex_;
   std::condition_variable stopping_;
   bool stopped_ = false;
-  std::shared_ptr<http::LineStream> stream_;
+  Etcd::Stream stream_;
   std::thread keeper_, watcher_;
 };
 
@@ -460,10 +526,9 @@ constexpr std::chrono::seconds kToldEarly{60};
 void tell_failure(const Place& place, Exit code) noexcept {
   if (!place.several() || !is_for_good(code)) return;
   if_reached([&] {
-    auto at = http::parse_endpoint(place.coordinator, "2379");
-    if (!at) return;
-    at->key = place.key;
-    const Etcd etcd(*at);
+    auto members = parse_coordinator(place.coordinator, place.key);
+    if (members.empty()) return;
+    const Etcd etcd(std::move(members));
     // A second process with the same id must not mark the run of the first as failed.
     if (etcd.get(member_key(place.run, place.process_id))) return;
     put_failure(etcd, place, code, etcd.grant(kToldEarly));
@@ -471,20 +536,18 @@ void tell_failure(const Place& place, Exit code) noexcept {
 }
 
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options) {
-  auto at = http::parse_endpoint(place.coordinator, "2379");
-  if (!at) {
+  auto members = parse_coordinator(place.coordinator, place.key);
+  if (members.empty()) {
     throw usage_error(fmt::format("`{}` is no address of a coordinator", place.coordinator), "--coordinator-address",
-                      "give it as HOST:PORT");
+                      "give it as HOST:PORT; the members of one etcd as HOST:PORT,HOST:PORT,HOST:PORT");
   }
-  at->key = place.key;
-  return std::make_unique<EtcdMembers>(place, *at, std::move(lost), options);
+  return std::make_unique<EtcdMembers>(place, std::move(members), std::move(lost), options);
 }
 
 bool has_members(const std::string& coordinator, const std::string& key, const std::string& run) {
-  auto at = http::parse_endpoint(coordinator, "2379");
-  if (at) at->key = key;
+  auto members = parse_coordinator(coordinator, key);
   try {
-    return at && !Etcd(*at).with_prefix(root_of(run) + "members/").empty();
+    return !members.empty() && !Etcd(std::move(members)).with_prefix(root_of(run) + "members/").empty();
   } catch (const http::ConnectionError&) {
     return false;
   }

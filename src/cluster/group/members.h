@@ -68,9 +68,10 @@ class Members {
 };
 
 // Meets the others at an etcd (3.4 or newer, through its JSON gateway), in TLS where the place has a key, and returns once all
-// are there. The lease of each process tells of its death. Throws a transient_error() that names those who don't come or says
-// that no coordinator is there, an Error with the code of one that failed for good (tell_failure()), a device Error where it
-// takes no connection from this one (the key), and a usage Error where another process has this one's id.
+// are there. Where the place names several members of the etcd, the next one is asked what one does not answer. The lease of each
+// process tells of its death. Throws a transient_error() that names those who don't come or says that no coordinator is there, an
+// Error with the code of one that failed for good (tell_failure()), a device Error where it takes no connection from this one (the
+// key), and a usage Error where another process has this one's id.
 std::unique_ptr<Members> join_by_etcd(const Place& place, Lost lost, const MembersOptions& options = {});
 
 // As Members::fail(), of a process that has not met the others: told to those who come within a minute. Alone it does nothing.

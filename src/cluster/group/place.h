@@ -11,7 +11,7 @@ namespace tessera::group {
 // One process of a run. The names are those of jax.distributed.initialize.
 struct Place {
   int64_t process_id = 0, num_processes = 1;
-  std::string coordinator;  // of etcd, as host:port; empty where there is one process
+  std::string coordinator;  // of etcd, as host:port, or of its members with commas; empty where there is one process
   std::string run;          // tells runs of one coordinator apart, and starts of one run
   std::string key = {};     // of TLS with the coordinator (cluster/group/run_key.h); empty: plain
 

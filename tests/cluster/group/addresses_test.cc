@@ -11,6 +11,7 @@ namespace {
 TEST(Addresses, AreThoseOfTheInterfaceThatLeadsThere) {
   EXPECT_EQ(address_towards("127.0.0.1:2379"), "127.0.0.1");
   EXPECT_EQ(address_towards("127.0.0.2"), "127.0.0.1");
+  EXPECT_EQ(address_towards("no.such.host.invalid:1,127.0.0.1:2379"), "127.0.0.1");
   EXPECT_THROW(address_towards("no.such.host.invalid:1"), Error);
   in_addr address{};
   EXPECT_EQ(::inet_pton(AF_INET, own_address().c_str(), &address), 1) << own_address();

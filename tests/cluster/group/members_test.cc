@@ -1,9 +1,11 @@
 #include "cluster/group/members.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,14 +15,17 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/system/temporary_directory.h"
 #include "base/text/base64.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/run_key.h"
 #include "http/client.h"
+#include "support/free_port.h"
 
 namespace tessera::group {
 namespace {
@@ -132,21 +137,26 @@ TEST(Members, AnOrderlyEndIsNoLoss) {
   });
 }
 
-// Process 1 of 2 in a process of its own, which ends as `signal` says.
-void loses_a_process(const std::string& run, int signal, const LocalEtcd& at = etcd(), const std::string& key = {}) {
+// Process 1 of 2 in a process of its own, which ends as `signal` says. `meanwhile` happens when both have met.
+void loses_a_process(
+    const std::string& run, int signal, const std::string& address = etcd().address(), const std::string& key = {},
+    const MembersOptions& options = {.patience = seconds(3)},
+    const std::function<void(Members&)>& meanwhile = [](Members&) {}) {
   const auto place = [&](const std::string& of, int64_t process, int64_t count) {
-    return Place{process, count, at.address(), of, key};
+    return Place{process, count, address, of, key};
   };
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto members = join_by_etcd(place(run, 1, 2), [](const std::string&, Exit) {}, {.patience = seconds(3)});
+    const auto members = join_by_etcd(
+        place(run, 1, 2), [](const std::string&, Exit) {}, options);
     members->put("ready", "");
     std::this_thread::sleep_for(std::chrono::hours(1));
     ::_exit(0);
   }
   News news;
-  const auto members = join_by_etcd(place(run, 0, 2), news.taker(), {.patience = seconds(3)});
+  const auto members = join_by_etcd(place(run, 0, 2), news.taker(), options);
   members->get("ready", seconds(60));
+  meanwhile(*members);
   ::kill(child, signal);
   EXPECT_EQ(news.wait(), "75 process 1 is gone");
   ::kill(child, SIGKILL);
@@ -155,6 +165,95 @@ void loses_a_process(const std::string& run, int signal, const LocalEtcd& at = e
 }
 TEST(Members, AKilledProcessIsMissed) { loses_a_process("killed", SIGKILL); }
 TEST(Members, AStoppedProcessIsMissed) { loses_a_process("stopped", SIGSTOP); }
+
+// One etcd of three members, which end with this object and with the thread that made it.
+class ThreeMembers {
+ public:
+  ThreeMembers() {
+    const auto url = [](uint16_t port) { return fmt::format("http://127.0.0.1:{}", port); };
+    std::vector<uint16_t> clients, peers;
+    std::string cluster;
+    for (size_t i = 0; i < 3; ++i) {
+      clients.push_back(testing::free_port());
+      peers.push_back(testing::free_port());
+      cluster += fmt::format("{}m{}={}", i ? "," : "", i, url(peers[i]));
+      address_ += fmt::format("{}127.0.0.1:{}", i ? "," : "", clients[i]);
+    }
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string own = url(clients[i]), peer = url(peers[i]);
+      start({"etcd", "--name", fmt::format("m{}", i), "--data-dir", fmt::format("{}/{}", directory_.path(), i),
+             "--listen-client-urls", own, "--advertise-client-urls", own, "--listen-peer-urls", peer,
+             "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster, "--logger", "zap", "--log-level", "error"});
+    }
+    for (size_t i = 0; i < 3; ++i) {
+      while (!answers(fmt::format("127.0.0.1:{}", clients[i]))) {
+        if (::waitpid(pids_[i], nullptr, WNOHANG) != 0) throw std::runtime_error("etcd does not start");
+        std::this_thread::sleep_for(milliseconds(20));
+      }
+    }
+  }
+  ~ThreeMembers() {
+    for (const pid_t pid : pids_) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  ThreeMembers(const ThreeMembers&) = delete;
+  ThreeMembers& operator=(const ThreeMembers&) = delete;
+
+  const std::string& address() const { return address_; }
+  // The one whose address is named first.
+  void signal_first(int signal) const { ::kill(pids_[0], signal); }
+
+ private:
+  void start(std::vector<std::string> command) {
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(word.data());
+    words.push_back(nullptr);
+    const std::string log = directory_.path() + "/log";
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      ::dup2(out, STDOUT_FILENO);
+      ::dup2(out, STDERR_FILENO);
+      ::execvp(words[0], words.data());
+      ::_exit(127);
+    }
+    pids_.push_back(pid);
+  }
+  static bool answers(const std::string& address) {
+    try {
+      const std::string question = fmt::format(R"({{"key": "{}"}})", base64("any"));
+      return http::post_json(*http::parse_endpoint(address, ""), "/v3/kv/range", question, seconds(5)).status == 200;
+    } catch (const http::ConnectionError&) {
+      return false;
+    }
+  }
+
+  const TemporaryDirectory directory_{"three-etcds"};
+  std::string address_;
+  std::vector<pid_t> pids_;
+};
+
+// The group goes on, hears of a process that is lost, and of no other loss.
+void bears_the_loss_of_a_member(int signal) {
+  const ThreeMembers three;
+  loses_a_process("three", SIGKILL, three.address(), {}, {}, [&](Members& members) {
+    three.signal_first(signal);
+    members.put("after", "it");
+    EXPECT_EQ(members.get("after", seconds(60)), "it");
+  });
+}
+TEST(Members, BearAKilledMemberOfTheCoordinator) { bears_the_loss_of_a_member(SIGKILL); }
+TEST(Members, BearASilentMemberOfTheCoordinator) { bears_the_loss_of_a_member(SIGSTOP); }
+
+TEST(Members, MeetWhereTheFirstMemberOfTheCoordinatorIsNotThere) {
+  const auto alone = join_by_etcd({0, 1, "127.0.0.1:1," + etcd().address(), "first absent"}, nobody_is_lost);
+  alone->put("key", "value");
+  EXPECT_EQ(alone->get("key", seconds(60)), "value");
+  alone->leave();
+}
 
 // The first that fails is the cause.
 TEST(Members, AFailureIsToldWithItsCode) {
@@ -211,7 +310,7 @@ TEST(Members, AProcessThatWasStartedTwiceSaysNothingOfTheFirst) {
 TEST(Members, WithAKeyNobodyElseIsTakenIn) {
   const std::string key = new_run_key();
   const LocalEtcd keyed("127.0.0.1", key);
-  loses_a_process("keyed", SIGKILL, keyed, key);
+  loses_a_process("keyed", SIGKILL, keyed.address(), key);
   EXPECT_FALSE(has_members(keyed.address(), {}, "keyed"));
   const auto refused = [&](const std::string& with) -> std::string {
     try {
@@ -302,7 +401,14 @@ TEST(Members, ACoordinatorThatIsNotThere) {
     EXPECT_EQ(error.code(), Exit::kPreempted);
     EXPECT_THAT(error.message(), HasSubstr("the coordinator: 127.0.0.1:1 cannot be reached: Connection refused"));
   }
-  EXPECT_THROW(join_by_etcd({0, 2, "not an address", "run"}, nobody_is_lost, {.meeting = seconds(0)}), Error);
+  for (const std::string address : {"not an address", "127.0.0.1:1,", ",127.0.0.1:1", "127.0.0.1:1,not an address"}) {
+    try {
+      join_by_etcd({0, 2, address, "run"}, nobody_is_lost, {.meeting = seconds(0)});
+      ADD_FAILURE() << address;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kUsage) << address;
+    }
+  }
 }
 
 }  // namespace

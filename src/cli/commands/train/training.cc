@@ -67,7 +67,7 @@ void Training::declare(Flags& flags) {
             "how many processes train this run together; tessera launch sets this and the next four");
   flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
   flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator,
-            "of the etcd at which they meet; mpirun and `srun --mpi=pmix` need none");
+            "of the etcd at which they meet, or of its members, with commas; mpirun and `srun --mpi=pmix` need none");
   flags.add(
       "--coordinator-key", "FILE", &processes_.key,
       "the etcd's key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
