@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/system/environment.h"
 #include "cluster/group/members.h"
 #include "pjrt/plugin/error.h"
+#include "pjrt/plugin/tpu_holders.h"
 #include "train/process/cuda_options.h"
 #include "train/process/neighbours.h"
 #include "train/process/platform_choice.h"
@@ -25,12 +27,32 @@ void expect_own_chips(const pjrt::ClientGroup& group) {
       "start one process on each host; --platform cpu trains on the hosts' processors");
 }
 
+// Where the plugin says itself that something failed, and not this program of the plugin.
+std::string help_of(const pjrt::TpuHolders& holders, const Error& error) {
+  return dynamic_cast<const pjrt::PjrtError*>(&error) ? holders.help(error.message()) : "";
+}
+
+std::shared_ptr<pjrt::Plugin> load_plugin(const DeviceOptions& options, const pjrt::TpuHolders& holders) {
+  const std::string file = pjrt::find_plugin(options.platform, options.plugin);
+  try {
+    return pjrt::Plugin::load(file);
+  } catch (const Error& error) {
+    const std::string held = help_of(holders, error);
+    if (held.empty()) throw;
+    throw Error(error.code(), error.message(), error.where(), held);
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group) {
+std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group, const std::string& proc) {
   const std::string name(pjrt::platform_name(options.platform));
   tell_platform_choice(options);
-  auto plugin = pjrt::Plugin::load(pjrt::find_plugin(options.platform, options.plugin));
+  pjrt::TpuHolders holders;
+  if (options.platform == pjrt::Platform::kTpu) holders = pjrt::find_tpu_holders(proc);
+  // libtpu may end the program where it can't have the chips, so that who has them is said before.
+  if (!holders.processes.empty()) log_note(fmt::format("the TPU is open in {}", holders.text()));
+  auto plugin = load_plugin(options, holders);
   if (group.several() && options.devices) {
     throw usage_error(fmt::format("{} processes use all {} devices that each of them sees", group.processes, name), "--devices",
                       "leave it out; CUDA_VISIBLE_DEVICES says which GPUs a process sees");
@@ -44,9 +66,11 @@ std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::Cl
   try {
     client = pjrt::Client::create(std::move(plugin), client_options);
   } catch (const Error& error) {
+    const std::string held = help_of(holders, error);
     if (several && pjrt::is_of_connection(error))
       throw group::transient_error(fmt::format("the devices of all processes were not found: {}", error.message()),
-                                   error.where());
+                                   error.where(), held);
+    if (!held.empty()) throw Error(error.code(), error.message(), error.where(), held);
     if (!error.help().empty()) throw;
     throw Error(error.code(), error.message(), error.where(),
                 fmt::format("is there a {} device on this machine, with its driver? `tessera devices` shows what can be used; "

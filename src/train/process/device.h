@@ -29,8 +29,9 @@ struct DeviceOptions {
 };
 
 // Throws a usage Error when the machine has fewer devices than asked for. `group`: of processes whose devices one client spans, each
-// with all that it sees.
-std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group = {});
+// with all that it sees. Names the processes that have the TPU, before and where it can't be had. `proc` is a parameter for tests.
+std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::ClientGroup group = {},
+                                          const std::string& proc = "/proc");
 // The number that a run uses: the one asked for, or all of the client's, also those of other processes.
 int64_t devices_of(const DeviceOptions& options, const pjrt::Client& client);
 
