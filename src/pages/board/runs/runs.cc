@@ -21,9 +21,11 @@ constexpr size_t kMaxRuns = 1000;
 
 // The digits of `text` from `at` on, of a whole number: behind a point they are a fraction's, in the order of letters.
 std::string_view whole_number(std::string_view text, size_t at) {
-  if (at > 0 && text[at - 1] == '.') return {};
-  size_t end = at;
-  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t begin = at, end = at;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  if (begin > 0 && text[begin - 1] == '.') return {};
+  while (end < text.size() && is_digit(text[end])) ++end;
   return text.substr(at, end - at);
 }
 

@@ -271,8 +271,8 @@ TEST(Runs, DirectoriesThatCannotBeReadAreSaid) {
 
 TEST(Runs, StandInTheOrderInWhichPeopleCount) {
   TempDir dir;
-  const std::vector<std::string> names = {"digits-1",      "digits-02",      "digits-2", "digits-10", "lr=0.05",
-                                          "lr=0.1_seed=2", "lr=0.1_seed=10", "run",      "run-3"};
+  const std::vector<std::string> names = {"digits-1", "digits-02",     "digits-2",       "digits-10", "lr=0.0003",
+                                          "lr=0.001", "lr=0.1_seed=2", "lr=0.1_seed=10", "run",       "run-3"};
   for (const std::string& name : names) {
     std::filesystem::create_directory(dir / name);
     spill(dir / (name + "/recipe.toml"), "seed = 0\n");
