@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "base/text/text.h"
 
@@ -11,9 +13,9 @@ namespace {
 
 // What other trainers call it -> what a recipe calls it, and how a value is written where that is of another kind.
 struct OtherWord {
-  std::string_view word, key, example = {};
+  std::string_view word, own, example = {};
 };
-constexpr OtherWord kOtherWords[] = {
+constexpr OtherWord kOtherKeys[] = {
     {"learning_rate", "lr"},
     {"base_lr", "lr"},
     {"wd", "weight_decay"},
@@ -49,6 +51,10 @@ constexpr OtherWord kOtherWords[] = {
     {"frequency", "every"},
     {"log_every", "log"},
     {"log_steps", "log"},
+    {"log_interval", "log", "log = \"50 steps\""},
+    {"logging_steps", "log", "log = \"50 steps\""},
+    {"log_every_n_steps", "log", "log = \"50 steps\""},
+    {"print_freq", "log", "log = \"50 steps\""},
     {"rng_seed", "seed"},
     {"grad_clip", "clip", "clip = \"norm(1.0)\""},
     {"clip_norm", "clip"},
@@ -82,7 +88,11 @@ constexpr OtherWord kOtherWords[] = {
     {"n_epoch", "total", "total = \"90 epochs\""},
     {"n_epochs", "total", "total = \"90 epochs\""},
     {"num_train_epochs", "total", "total = \"90 epochs\""},
-    // Values.
+    {"model_load", "model_init"},
+    {"init_head_bias", "head_bias"},
+};
+// Of values: fp16 is a key of some, and a type of numbers.
+constexpr OtherWord kOtherValues[] = {
     {"cross_entropy", "softmax"},
     {"crossentropy", "softmax"},
     {"crossentropyloss", "softmax"},
@@ -100,8 +110,6 @@ constexpr OtherWord kOtherWords[] = {
     {"fewshot", "few_shot"},
     {"discriminative_classifier", "zero_shot"},
     {"scoring_classifier", "caption_scoring"},
-    {"model_load", "model_init"},
-    {"init_head_bias", "head_bias"},
     {"hflip", "flip_lr"},
     {"randomhorizontalflip", "flip_lr"},
     {"random_flip_lr", "flip_lr"},
@@ -145,13 +153,18 @@ constexpr OtherHelp kOtherHelp[] = {
      "a key of the recipe: 'model_init.from=hub(timm/resnet50.a1_in1k)', or a directory; tessera help model_init"},
     {"model_ema ema", "a section of the recipe: average.decay=0.9998; tessera help average"},
     {"log_wandb wandb report_to", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"wandb\"]'"},
+    {"mlflow", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"mlflow\"]'; MLFLOW_TRACKING_URI names the server"},
+    {"tensorboard tb use_tensorboard tensorboard_dir tb_dir",
+     "a run writes TensorBoard's files by itself, into tb/ of its directory: tensorboard --logdir runs; monitor.sinks=[] "
+     "writes none"},
+    {"board dashboard", "the live page: tessera train recipe.toml --board, or tessera board runs"},
+    {"profiler", "tessera profile RUN while it trains, or a key of the recipe: 'monitor.profile=steps 2-6'"},
     {"set override overrides", "settings of the recipe are words without dashes: optimizer.lr=3e-4"},
     {"dry_run", "tessera plan RECIPE --topology … compiles and does not train; tessera data check RECIPE reads all images"},
     {"patience early_stopping", "a key of the recipe: 'early_stop=val/loss, patience=5 epochs'; tessera help early_stop"},
     {"save_best best_model", "a key of the recipe: checkpoint.best=val/prec@1; tessera help checkpoint"},
     {"save_every save_steps save_freq save_interval checkpoint_interval ckpt_steps",
      "a key of the recipe: 'checkpoint.every=1 epoch'; tessera help checkpoint"},
-    {"mlflow tensorboard tb", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"mlflow\"]'; tensorboard without it"},
     {"accuracy acc top1 top5 prec@1 prec@5 error_rate",
      "a score of every evaluator of the type classification, prec@1 (top1 on the console): checkpoint.best=val/prec@1; tessera "
      "help classification"},
@@ -200,15 +213,62 @@ constexpr OtherHelp kOtherHelp[] = {
     {"silent q", "--quiet"},
 };
 
+// A word that is there twice would have the first one's answer, and the second one nobody sees.
+template <size_t kSize>
+constexpr bool all_differ(const OtherWord (&words)[kSize]) {
+  for (size_t i = 0; i < kSize; ++i) {
+    for (size_t j = i + 1; j < kSize; ++j) {
+      if (words[i].word == words[j].word) return false;
+    }
+  }
+  return true;
+}
+static_assert(all_differ(kOtherKeys));
+static_assert(all_differ(kOtherValues));
+
+// Whether `word` is among `words`, which have a space between them.
+constexpr bool has_word(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    if (words.substr(0, end) == word) return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return false;
+}
+
+constexpr bool all_words_differ() {
+  for (size_t i = 0; i < std::size(kOtherHelp); ++i) {
+    std::string_view words = kOtherHelp[i].words;
+    while (!words.empty()) {
+      const size_t end = std::min(words.find(' '), words.size());
+      const std::string_view word = words.substr(0, end);
+      words.remove_prefix(std::min(end + 1, words.size()));
+      if (has_word(words, word)) return false;
+      for (size_t j = i + 1; j < std::size(kOtherHelp); ++j) {
+        if (has_word(kOtherHelp[j].words, word)) return false;
+      }
+    }
+  }
+  return true;
+}
+static_assert(all_words_differ());
+
+// What a recipe calls another trainer's `word`, where that is `known`; else "".
+template <class Known>
+std::string_view own_word(std::span<const OtherWord> words, std::string_view word, const Known& known) {
+  for (const OtherWord& other : words) {
+    if (word == other.word && known(other.own)) return other.own;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string same_key(std::string_view key, const std::vector<std::string>& candidates) {
   const auto known = [&](std::string_view name) { return std::ranges::find(candidates, name) != candidates.end(); };
   if (known(key)) return std::string(key);
-  for (const OtherWord& other : kOtherWords) {
-    if (key == other.word && known(other.key)) return std::string(other.key);
-  }
-  return "";
+  const std::string_view own = own_word(kOtherKeys, key, known);
+  return std::string(own.empty() ? own_word(kOtherValues, key, known) : own);
 }
 
 std::string suggest_key(std::string_view key, const std::vector<std::string>& candidates) {
@@ -222,16 +282,15 @@ std::string suggest_value(std::string_view value, const std::vector<std::string>
 }
 
 std::string example_of(std::string_view key, std::string_view meant) {
-  for (const OtherWord& other : kOtherWords) {
-    if (key == other.word && meant.ends_with(other.key)) return std::string(other.example);
+  for (const OtherWord& other : kOtherKeys) {
+    if (key == other.word && meant.ends_with(other.own)) return std::string(other.example);
   }
   return "";
 }
 
 std::string other_help(std::string_view word) {
   for (const OtherHelp& other : kOtherHelp) {
-    const std::vector<std::string> words = split(std::string(other.words), ' ');
-    if (std::ranges::find(words, word) != words.end()) return std::string(other.help);
+    if (has_word(other.words, word)) return std::string(other.help);
   }
   return "";
 }
