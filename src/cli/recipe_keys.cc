@@ -204,13 +204,13 @@ bool mentions(const std::string& text, const std::string& word) {
   return false;
 }
 
-// The first three keys whose help has the word: "kappa" gives eval.NAME.metrics.
+// The first three keys whose help has the word: "f1_weighted" gives eval.NAME.metrics.
 std::vector<std::string> keys_that_mention(const std::string& word) {
-  constexpr size_t kMost = 3;
+  constexpr size_t kMaxKeys = 3;
   std::vector<std::string> keys;
   for (const SectionKeys& section : recipe::recipe_keys()) {
     for (const KeyDoc& doc : section.keys) {
-      if (keys.size() == kMost) return keys;
+      if (keys.size() == kMaxKeys) return keys;
       if (mentions(lower(doc.help), word) && std::ranges::find(keys, doc.key) == keys.end()) keys.push_back(doc.key);
     }
   }
@@ -219,7 +219,7 @@ std::vector<std::string> keys_that_mention(const std::string& word) {
 
 std::string help_for_unknown(const std::string& word) {
   const std::vector<std::string> topics = help_topics();
-  // A slip of the keyboard, or a word that texts have: "cappa" is near "kappa", and no more than that.
+  // A word that texts have is no slip of the keyboard.
   const std::vector<std::string> keys = word.size() < 3 ? std::vector<std::string>{} : keys_that_mention(lower(word));
   if (!keys.empty()) return fmt::format("`{}` is in the help of {}: tessera help {}", word, join(keys, ", "), keys[0]);
   const auto near = nearest_name(word, topics);

@@ -16,6 +16,7 @@
 #include "inference/score_table.h"
 #include "inference/use_model.h"
 #include "recipe/translate/arguments.h"
+#include "state/hub_cache.h"
 #include "state/run_steps.h"
 #include "store/file.h"
 #include "store/url.h"
@@ -80,9 +81,12 @@ class Eval final : public Command {
     const auto at = checkpoint::parse_run_at_step(from_[0]);
     const std::string run = at ? at->run : from_[0], own = store::join_path(run, "recipe.toml");
     // Without a slash it may be a name of timm's.
-    const bool is_path = !store::is_remote(run) && !run.starts_with("hub(") && run.find('/') != std::string::npos;
-    if (words.empty() && is_path && !store::local_files().info(run))
+    const bool is_path = !store::is_remote(run) && !run.starts_with("hub(") && state::other_hub_name(run).empty() &&
+                         run.find('/') != std::string::npos;
+    if (words.empty() && is_path && !store::local_files().info(run)) {
+      store::refuse_url(run, "--from");
       throw usage_error(fmt::format("`{}` does not exist", run), "--from", "name a run's directory, as runs/digits-1");
+    }
     if (store::is_remote(run) || !store::local_files().info(own)) return recipe_words(words, "eval");
     log_note(fmt::format("no recipe is named, so it is the run's own, {}", own));
     return {own, words};
