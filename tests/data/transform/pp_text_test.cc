@@ -101,6 +101,9 @@ TEST(PpText, NamesMayBeKeptAndDropped) {
 
 TEST(PpText, MistakesAreExplained) {
   EXPECT_THAT(chain_error("tokenize(8)"), HasSubstr("model"));
+  EXPECT_THAT(chain_error("tokenize(max_len=8, model=none.model)"),
+              AllOf(HasSubstr("unknown argument `max_len`"), HasSubstr("did you mean `length`?")));
+  EXPECT_THAT(chain_error(tokenize("8, inkey=text")), HasSubstr("did you mean `key`?"));
   EXPECT_THAT(chain_error("tokenize(8, model=none.model)"),
               AllOf(HasSubstr("the tokenizer's model cannot be read"), HasSubstr("tessera data tokenizer")));
   EXPECT_THAT(chain_error(tokenize("0")), HasSubstr("`length` must be"));

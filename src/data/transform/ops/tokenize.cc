@@ -1,5 +1,6 @@
 // tokenize: a text becomes a row of ids, as big_vision's op of the same name (pp/ops_text.py).
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -98,9 +99,20 @@ int32_t read_pad(CallReader& call, const Tokenizer& tokenizer) {
   return *id;
 }
 
+// Those of big_vision's tokenize, and of other tokenizers.
+void refuse_other_arguments(const CallReader& call) {
+  static constexpr std::pair<const char*, const char*> kOthers[] = {
+      {"max_len", "length"}, {"max_length", "length"}, {"context_length", "length"}, {"inkey", "key"},
+      {"outkey", "to"},      {"add_bos", "bos"},       {"add_eos", "eos"},           {"pad_value", "pad"}};
+  for (const auto& [other, own] : kOthers) {
+    if (call.has(other)) call.fail(fmt::format("unknown argument `{}`", other), fmt::format("did you mean `{}`?", own));
+  }
+}
+
 std::unique_ptr<PpOp> make_tokenize(CallReader& call) {
   constexpr int64_t kMaxIds = 1 << 20;
   TextEncoderOptions options;
+  refuse_other_arguments(call);
   options.length = call.integer("length");
   if (options.length < 1 || options.length > kMaxIds) call.fail(fmt::format("`length` must be 1 to {}", kMaxIds));
   const auto tokenizer = open_model(call, call.text("model"));
