@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text/text.h"
 #include "config/other_words.h"
+#include "config/section.h"
 #include "recipe/keys.h"
 
 namespace tessera::cli {
@@ -56,6 +58,48 @@ std::string help_for_unknown_flag(std::string_view flag) {
   const std::string value = example.empty() ? "VALUE" : split(example, '"').at(1);
   return fmt::format("a setting of the recipe, which is written {}; tessera help {}",
                      value.find(' ') == std::string::npos ? key + "=" + value : fmt::format("'{}={}'", key, value), topic);
+}
+
+namespace {
+
+// "modell.width" -> "model.width"; empty where a part is near none.
+std::string meant_key(const std::string& key) {
+  std::string meant;
+  for (const std::string& part : split(key, '.')) {
+    const std::vector<std::string> known = recipe::parts_below(meant);
+    const bool any = std::ranges::find(known, "NAME") != known.end();
+    const std::string one = any ? part : config::suggest_key(part, known);
+    if (one.empty()) return "";
+    meant += (meant.empty() ? "" : ".") + one;
+  }
+  return meant;
+}
+
+[[noreturn]] void refuse_key(const std::string& key, const std::string& setting) {
+  const std::vector<std::string> parts = split(key, '.');
+  std::string meant = meant_key(key);
+  if (meant.empty() && parts.size() == 1) meant = key_called(key);
+  std::string help;
+  if (!meant.empty()) {
+    const std::string example = config::example_of(parts.back(), meant);
+    help = fmt::format("did you mean `{}`{}?  ", meant, example.empty() ? "" : ", as " + example);
+  } else if (std::string other = config::other_help(parts.back()); !other.empty()) {
+    throw usage_error(fmt::format("unknown key `{}`", key), "override " + setting, other);
+  }
+  const std::string topic = split(meant.empty() ? key : meant, '.')[0];
+  help += recipe::is_key(topic) ? fmt::format("All keys: tessera help {}", topic) : "All keys: tessera help";
+  throw usage_error(fmt::format("unknown key `{}`", key), "override " + setting, help);
+}
+
+}  // namespace
+
+void refuse_unknown_settings(const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::string recipe = config::parse_recipe("", "", {setting}).dump();
+    for (const config::Difference& one : config::difference("", recipe)) {
+      if (!recipe::is_key(one.key)) refuse_key(one.key, setting);
+    }
+  }
 }
 
 }  // namespace tessera::cli

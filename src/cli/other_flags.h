@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera::cli {
 
@@ -18,5 +19,9 @@ std::function<std::string(const std::string&)> explain_words(const std::string& 
 // The key of a recipe that people mean by a word, written as a flag or a key: its last part, or other trainers' name for it
 // ("epochs" for total). Of several the one with the fewest parts; empty where there is none.
 std::string key_called(std::string_view word);
+
+// A usage Error where one of `settings` ("data.batch=8") is of a key that no component has, as reading the recipe gives. For a
+// recipe that is shown and not read, as its data need not be there.
+void refuse_unknown_settings(const std::vector<std::string>& settings);
 
 }  // namespace tessera::cli

@@ -122,6 +122,30 @@ std::string with_placeholder(const std::string& key) {
   return join(parts, ".");
 }
 
+bool is_key(const std::string& key) {
+  const std::string known = with_placeholder(key);
+  const auto is_below = [](const std::string& one, const std::string& table) { return one.starts_with(table + "."); };
+  for (const SectionKeys& section : recipe_keys()) {
+    for (const KeyDoc& doc : section.keys) {
+      if (doc.key == known || is_below(doc.key, known) || is_below(known, doc.key)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<std::string> parts_below(const std::string& table) {
+  const std::string before = table.empty() ? "" : with_placeholder(table) + ".";
+  std::vector<std::string> parts;
+  for (const SectionKeys& section : recipe_keys()) {
+    for (const KeyDoc& doc : section.keys) {
+      if (!doc.key.starts_with(before)) continue;
+      const std::string part = split(doc.key.substr(before.size()), '.')[0];
+      if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
 namespace {
 
 std::string table_of(const std::string& key) {

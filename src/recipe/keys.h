@@ -18,6 +18,11 @@ const std::vector<SectionKeys>& recipe_keys();
 // eval.val.every -> eval.NAME.every, data.mix.photos.weight -> data.mix.NAME.weight.
 std::string with_placeholder(const std::string& key);
 
+// Whether a recipe may have `key` (dotted; a table counts): some component has it, though perhaps not the one that a recipe names.
+bool is_key(const std::string& key);
+// The parts that may follow `table` (dotted; empty for the recipe): "lr" and others for "optimizer". NAME where the user names them.
+std::vector<std::string> parts_below(const std::string& table);
+
 // Where two resolved recipes differ, from that of an earlier start to that of this one. A key that the earlier one lacks and this one
 // has with its default is no difference: the version that wrote it did not know the key. (Tables that a recipe may have or not, as
 // [guard], count as a whole.)

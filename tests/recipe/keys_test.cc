@@ -60,6 +60,19 @@ TEST(RecipeKeys, TheHelpOfSinksNamesThemAll) {
   for (const std::string& name : monitor::sink_names()) EXPECT_THAT(help, ::testing::HasSubstr(fmt::format("\"{}\"", name)));
 }
 
+TEST(RecipeKeys, AKeyIsKnownWhereAComponentHasIt) {
+  for (const char* key : {"seed", "optimizer", "optimizer.b1", "eval.any.every", "eval.any.train.source", "data.mix.any.source",
+                          "data.limits.max_pixels"}) {
+    EXPECT_TRUE(is_key(key)) << key;
+  }
+  for (const char* key : {"sead", "optimize", "optimizer.b", "eval.any.evry", "data.limits.pixels"}) {
+    EXPECT_FALSE(is_key(key)) << key;
+  }
+  EXPECT_THAT(parts_below(""), ::testing::IsSupersetOf({"seed", "optimizer", "eval"}));
+  EXPECT_THAT(parts_below("eval"), ::testing::ElementsAre("NAME"));
+  EXPECT_THAT(parts_below("eval.any.data"), ::testing::IsSupersetOf({"source", "pp", "limits"}));
+}
+
 TEST(RecipeKeys, WhatChangesThemMayNot) {
   for (const char* key : {"seed",
                           "dtype",

@@ -69,6 +69,20 @@ TEST_F(TranslatedTest, MistakesAreNamed) {
   const Outcome setting = timm({"model.widht=16"});
   EXPECT_EQ(setting.exit, 2);
   EXPECT_THAT(setting.err, HasSubstr("did you mean `model.width`?"));
+  const Outcome printed = timm({"--print-recipe", "modell.width=16"});  // which no data are read for
+  EXPECT_EQ(printed.exit, 2);
+  EXPECT_EQ(printed.out, "");
+  EXPECT_THAT(printed.err, AllOf(HasSubstr("error: unknown key `modell.width`\n  --> override modell.width=16\n"),
+                                 HasSubstr("did you mean `model.width`?  All keys: tessera help model\n")));
+  EXPECT_THAT(timm({"--print-recipe", "bs=16"}).err, HasSubstr("did you mean `data.batch`?"));
+  EXPECT_THAT(timm({"--print-recipe", "epochs=16"}).err, HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
+  EXPECT_THAT(timm({"--print-recipe", "eval.val.data.pq=x"}).err, HasSubstr("did you mean `eval.val.data.pp`?"));
+  EXPECT_THAT(timm({"--print-recipe", "wandb=true"}).err, HasSubstr("monitor.sinks"));
+  for (const char* known : {"eval.second.type=knn", "eval.val={ batch = 4 }", "optimizer=sgd", "data.limits.max_pixels=9",
+                            "data.mix.photos.weight=2", "objective.label_smoothing=0.2", "mesh=\"data=2\""}) {
+    const Outcome taken = timm({"--print-recipe", known});
+    EXPECT_EQ(taken.exit, 0) << known << ": " << taken.err;
+  }
   EXPECT_EQ(run({"timm", "--data-dir", "absent"}).exit, 3);
   EXPECT_EQ(run({"vit10b", "--embed_dims", "3"}).exit, 2);
 }

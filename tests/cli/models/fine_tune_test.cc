@@ -123,6 +123,8 @@ TEST_F(FineTune, MistakesAreExplained) {
   EXPECT_THAT(error({"fine-tune", "train", "--from", timm() + "/model.safetensors"}),
               HasSubstr("does not say what model it is for"));
   EXPECT_THAT(error({"fine-tune", "photos", "--from", "run", "--valid", "0.2"}), HasSubstr("--valid \"20 %\""));
+  EXPECT_THAT(error({"fine-tune", "train", "--from", "run", "--print-recipe", "optimizer.lrr=3"}),
+              HasSubstr("did you mean `optimizer.lr`?"));
   EXPECT_THAT(error({"fine-tune", "fake(images=8, classes=1)", "--from", "run"}), HasSubstr("a classifier needs two at least"));
   EXPECT_THAT(tessera({"fine-tune", "nowhere", "--from", "run"}).err, HasSubstr("the folder `nowhere` does not exist"));
 }

@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/commands/train/training.h"
+#include "cli/other_flags.h"
 
 namespace tessera::cli {
 namespace {
@@ -52,6 +53,7 @@ class FineTune final : public Command {
     const translate::Translation made = translate::fine_tune(options_);
     const auto read = [&] { return config::parse_recipe(made.recipe, "the recipe of fine-tune", overrides); };
     if (print_) {
+      refuse_unknown_settings(overrides);
       print(overrides.empty() ? std::string(trim(made.recipe)) : read().dump());
       return Exit::kDone;
     }

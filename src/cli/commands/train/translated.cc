@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/text/shell.h"
+#include "cli/other_flags.h"
 
 namespace tessera::cli {
 
@@ -22,6 +23,7 @@ Exit TranslatedCommand::run(const std::vector<std::string>& words, const train::
   const translate::Translation made = translate(words, device.devices.value_or(1) * training_.processes());
   const auto read = [&made] { return config::parse_recipe(made.recipe, "the recipe of these arguments", made.overrides); };
   if (print_) {
+    refuse_unknown_settings(made.overrides);
     print(made.overrides.empty() ? made.recipe : read().dump());
     return Exit::kDone;
   }
