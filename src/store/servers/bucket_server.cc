@@ -39,8 +39,7 @@ void ask(Call&& call) {
   if (!reason) throw std::bad_alloc();
   const std::string text = reason;
   api().free_text(reason);
-  // google-cloud-cpp says everything a second time behind this.
-  throw ServerError(text.substr(0, text.find(" error_info={")), bucket_help(text), is_passing(text));
+  throw ServerError(short_reason(text), bucket_help(text), is_passing(text));
 }
 
 ObjectInfo describe(const TesseraBucketsInfo& info) {
@@ -148,6 +147,21 @@ ObjectServer& bucket_server() {
   return server;
 }
 
+std::string short_reason(std::string_view reason) {
+  // google-cloud-cpp says everything a second time behind this.
+  std::string text(reason.substr(0, reason.find(" error_info={")));
+  for (const std::string_view words :
+       {"google::cloud::Status(", "Retry policy exhausted, with a last message of ", " to authenticate the request",
+        " The request was not sent, as such an access token is required to complete the request successfully.",
+        " Learn more about Google Cloud authentication at https://cloud.google.com/docs/authentication.",
+        " The underlying error message was:"}) {
+    if (const size_t at = text.find(words); at != std::string::npos) text.erase(at, words.size());
+  }
+  constexpr size_t kMaxEnd = 85;
+  if (text.size() > 2 * kMaxEnd) text = text.substr(0, kMaxEnd) + " … " + text.substr(text.size() - kMaxEnd);
+  return text;
+}
+
 std::string bucket_help(std::string_view reason) {
   struct Case {
     std::string_view word, help;
@@ -175,8 +189,10 @@ std::string bucket_help(std::string_view reason) {
       {"ocation constraint", "the bucket lies in another region: set AWS_REGION to that, or leave it unset"},
       {"PermanentRedirect", "the bucket lies in another region: set AWS_REGION to that, or leave it unset"},
       {"HTTP status 301", "the bucket lies in another region: set AWS_REGION to that, or leave it unset"},
-      {"ACCESS_DENIED", "these credentials may not do that: see `aws sts get-caller-identity`, and the bucket's policy"},
-      {"HTTP status 403", "these credentials may not do that: see `aws sts get-caller-identity`, and the bucket's policy"},
+      {"ACCESS_DENIED",
+       "these credentials may not do that, or there are none: see `aws sts get-caller-identity`, and the bucket's policy"},
+      {"HTTP status 403",
+       "these credentials may not do that, or there are none: see `aws sts get-caller-identity`, and the bucket's policy"},
       {"PERMISSION_DENIED",
        "these credentials may not do that: the account needs the role Storage Object Viewer, to write Storage Object User"},
       {"OAuth2", "no credentials: gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=FILE"},

@@ -69,6 +69,9 @@ class ObjectServer {
 ObjectServer& bucket_server();
 ObjectServer& web_server();
 
+// `reason`, which Arrow gave, as part of one line: without what google-cloud-cpp says around it, and of a long one both ends, as
+// either has the cause.
+std::string short_reason(std::string_view reason);
 // What to do about `reason`, which Arrow gave; empty where that is not known.
 std::string bucket_help(std::string_view reason);
 
