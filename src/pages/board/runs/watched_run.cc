@@ -37,6 +37,7 @@ bool WatchedRun::take(monitor::MetricsTail::News news) {
     series_.clear();
     head_.rows.clear();
     alerts_ = monitor::Alerts();
+    skips_ = 0;
     ++generation_;
     unreadable_ = 0;
   }
@@ -45,12 +46,22 @@ bool WatchedRun::take(monitor::MetricsTail::News news) {
     for (const auto& [metric, value] : row.values) {
       if (metric != "step") series_[metric].add({row.step, value});
     }
-    if (!alerts_.add(row).empty()) ++version_;  // the verdict tells of it
+    // The verdict tells of both.
+    const bool alerts = !alerts_.add(row).empty(), skips = skips_changed(row);
+    if (alerts || skips) ++version_;
     if (!is_evaluation(row)) continue;
     head_.rows.push_back(std::move(row));
     ++version_;
     seen_.clear();  // its summary was written before
   }
+  return true;
+}
+
+// Whether [guard] skipped another number of updates than the last line with that number said.
+bool WatchedRun::skips_changed(const monitor::MetricRow& row) {
+  const auto found = row.values.find("skips");
+  if (found == row.values.end() || found->second == skips_) return false;
+  skips_ = found->second;
   return true;
 }
 

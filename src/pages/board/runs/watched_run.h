@@ -64,6 +64,7 @@ class WatchedRun {
 
  private:
   bool take(monitor::MetricsTail::News news);
+  bool skips_changed(const monitor::MetricRow& row);
   bool read_head();
   bool read_log();
   bool read_hosts();
@@ -79,6 +80,7 @@ class WatchedRun {
   std::vector<store::FileInfo> seen_;  // the files of the head, as they were read
   std::optional<store::FileId> hosts_seen_;
   monitor::Alerts alerts_;  // but those of evaluations
+  double skips_ = 0;        // updates that [guard] skipped
 
   mutable std::mutex mutex_;  // over the rest
   std::map<std::string, Series> series_;

@@ -100,6 +100,20 @@ TEST(WatchedRun, AnAlertIsNews) {
   EXPECT_EQ(version_at(203, 210), version + 1) << "once";
 }
 
+TEST(WatchedRun, ASkippedUpdateIsNews) {
+  Watched it;
+  std::filesystem::create_directories(it.path);
+  const auto version_at = [&](int64_t step, double skips) {
+    monitor::MetricWriter(it.path).write(step, {{"training_loss", 1}, {"skips", skips}});
+    EXPECT_TRUE(it.run.refresh().metrics);
+    return it.run.version();
+  };
+  const int64_t version = version_at(10, 0);
+  EXPECT_EQ(version_at(17, 1), version + 1);
+  EXPECT_EQ(version_at(20, 1), version + 1) << "the same one";
+  EXPECT_EQ(version_at(23, 2), version + 2);
+}
+
 TEST(WatchedRun, SaysHowItEnded) {
   Watched it;
   it.write(10, 2);
