@@ -416,6 +416,7 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
       const auto index = std::ranges::find(stems, *near) - stems.begin();
       help = fmt::format("did you mean `{}`?", one_line(names[static_cast<size_t>(index)]));
     }
+    if (fs::is_regular_file(path + ".toml", ignored)) help = fmt::format("did you mean `{}.toml`?", path);
     throw usage_error(fmt::format("there is no recipe file `{}`", path), {}, help);
   }
   std::ifstream file(path, std::ios::binary);

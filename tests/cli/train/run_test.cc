@@ -218,6 +218,7 @@ TEST_F(Run, EvalGivesTheScoresOfTheRun) {
   EXPECT_EQ(own.exit, 0) << own.err;
   EXPECT_THAT(own.err, HasSubstr("the run's own, run/recipe.toml"));
   EXPECT_THAT(tessera({"eval", "--from", "runs/none"}).err, HasSubstr("`runs/none` does not exist"));
+  EXPECT_THAT(tessera({"eval", "tiny", "--from", "run"}).err, HasSubstr("did you mean `tiny.toml`?"));
   EXPECT_THAT(tessera({"eval", "--from=~/run"}).err, HasSubstr("begins with ~"));
   EXPECT_THAT(tessera({"eval", "--from", "timm/resnet50.a1_in1k"}).err, HasSubstr("tessera eval needs a recipe"));
   EXPECT_THAT(tessera({"eval", "--from", "train"}).err, HasSubstr("tessera eval needs a recipe"));

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -13,6 +12,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/text/call.h"
 #include "base/text/shell.h"
 #include "base/text/text.h"
 #include "cli/command.h"
@@ -39,6 +39,15 @@ constexpr const char* kRate = "lr";                // of the schedule
 constexpr const char* kSchedule = "optimizer.lr";  // all of it
 constexpr const char* kExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
 constexpr const char* kHalvingExample = "tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 --halving";
+
+// "1e-3,1e-4" of [1e-3,1e-4], a list where the key has one value, and "0.1,0.3" of 0.1..0.3; empty of what is neither.
+std::string meant_values(std::string_view value, bool one_value) {
+  if (one_value && value.starts_with('[')) return std::string(value.substr(1, value.find(']') - 1));
+  const size_t dots = value.find("..");
+  if (dots == std::string_view::npos || !parse_number(value.substr(0, dots))) return "";
+  const std::string_view end = value.substr(dots + 2);
+  return fmt::format("{},{}", value.substr(0, dots), end.empty() ? "…" : end);
+}
 
 class SweepCommand final : public Command {
  public:
@@ -135,13 +144,11 @@ class SweepCommand final : public Command {
     for (const std::string& word : words.overrides) {  // a list, or a range of what are no whole numbers
       const size_t equals = word.find('=');
       const std::string_view value = trim(std::string_view(word).substr(equals + 1));
-      const size_t dots = value.find("..");
-      const bool range =
-          dots != std::string_view::npos && dots > 0 && std::isdigit(static_cast<unsigned char>(value[dots - 1]));
-      if (!range && !(value.starts_with('[') && word.starts_with("lr="))) continue;
+      const std::string values = meant_values(value, word.starts_with("lr=") || word.starts_with("optimizer.lr="));
+      if (values.empty()) continue;
       throw usage_error(fmt::format("`{}` has one value, as it is written", word), {},
-                        fmt::format("values have commas between them, {0}=1e-4,3e-4; whole numbers may be a range, seed=0..4",
-                                    word.substr(0, equals)));
+                        fmt::format("values have commas between them, {}={}; whole numbers may be a range, seed=0..4",
+                                    word.substr(0, equals), values));
     }
     throw usage_error("tessera sweep needs a key with several values", {}, kExample);
   }
