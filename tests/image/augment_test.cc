@@ -1,4 +1,4 @@
-// The operations of src/data/augment on given parameters, against Pillow, timm and torchvision
+// The operations of src/image/augment on given parameters, against Pillow, timm and torchvision
 // (tools/references/images/augment.py).
 #include <gtest/gtest.h>
 

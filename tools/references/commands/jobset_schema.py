@@ -1,4 +1,4 @@
-"""The JSON schema of JobSet's v1alpha2 objects, small, for tests/launch.
+"""The JSON schema of JobSet's v1alpha2 objects, small, for tests/cluster/launch.
 
     git clone https://github.com/kubernetes-sigs/jobset && git -C jobset checkout 08dfbdfd682714a9ab929633eca8dc95315187e7
     python3 tools/references/commands/jobset_schema.py jobset/config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml

@@ -377,7 +377,7 @@ def write_collective_order():
     put("collective_order", "no_sequence", field(1, field(1, b"module")))
 
 
-# Pictures of tests/data/images that take another way through a decoder.
+# Pictures of tests/image/images that take another way through a decoder.
 
 def copy_images():
     names = ["420.jpg", "422.jpg", "cmyk_adobe.jpg", "ycck_adobe.jpg", "progressive.jpg", "restart.jpg", "truncated.jpg",
