@@ -146,7 +146,10 @@ std::string component_help(const std::string& name) {
   text += kind_help(evaluators::evaluator_kinds(), "eval.NAME.type", "eval", name);
   text += kind_help(optim::optimizer_kinds(), "optimizer.name", "optimizer", name);
   text += with_title("A schedule, optimizer.lr:", entry_of(schedule_list(), name));
-  text += with_title("A step of preprocessing, data.pp:", entry_of(pp_list(), name));
+  if (const std::string step = entry_of(pp_list(), name); !step.empty()) {
+    text += "A step of preprocessing, data.pp:\n" + step;
+    if (step.find("METHOD") != std::string::npos) text += fmt::format("      METHOD is {}\n", data::kPpMethod);
+  }
   text += with_title("A source, data.source:", entry_of(source_list(), name));
   return text;
 }

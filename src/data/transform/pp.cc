@@ -37,7 +37,11 @@ std::unique_ptr<PpOp> make_op(const PpOpKind& kind, CallReader& call) {
     return kind.make(call);
   } catch (const Error& error) {
     if (!error.help().empty()) throw;
-    throw Error(error.code(), error.message(), error.where(), fmt::format("{}: {}", kind.usage, kind.help));
+    std::string usage = kind.usage;
+    constexpr std::string_view kMethod = "METHOD";  // of which this is the first part
+    if (const size_t at = usage.find(kMethod); at != std::string::npos)
+      usage.replace(at, kMethod.size(), "[, interpolation=bilinear]");
+    throw Error(error.code(), error.message(), error.where(), fmt::format("{}: {}", usage, kind.help));
   }
 }
 

@@ -114,6 +114,7 @@ TEST(Help, ExplainsWhateverHasAName) {
                     HasSubstr("optimizer.b1 = 0.9\n      a number: decay of the first moment"), Not(HasSubstr("nadam"))));
   EXPECT_THAT(help("cosine"), AllOf(HasSubstr("cosine(LR, min=0"), Not(HasSubstr("flat_cosine"))));
   EXPECT_THAT(help("flip_lr"), HasSubstr("mirrored left to right"));
+  EXPECT_THAT(help("resize_small"), HasSubstr("\n      METHOD is [, interpolation=bilinear]"));
   // Other trainers' words, however they are written.
   EXPECT_EQ(help("AdamW"), help("adamw"));
   EXPECT_THAT(help("LAMB"), HasSubstr("optimizer.name"));

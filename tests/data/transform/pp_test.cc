@@ -88,7 +88,8 @@ TEST(PpParse, UnknownNamesAndArguments) {
   EXPECT_THAT(error_of("decode | resize(8, bicubic, interpolation=box)"), HasSubstr("given twice"));
   EXPECT_THAT(error_of("decode | RandomHorizontalFlip"), HasSubstr("did you mean `flip_lr`?"));
   EXPECT_THAT(error_of("decode | center_crop(8)"), HasSubstr("did you mean `central_crop`?"));
-  EXPECT_THAT(error_of("decode | resize"), AllOf(HasSubstr("`size` is missing"), HasSubstr("resize(size")));
+  EXPECT_THAT(error_of("decode | resize"),
+              AllOf(HasSubstr("`size` is missing"), HasSubstr("resize(size[, h][, interpolation=bilinear])")));
   EXPECT_THAT(error_of("decode | resize(0)"), HasSubstr("from 1 to"));
   EXPECT_THAT(error_of("decode | resize(2.5)"), HasSubstr("whole number"));
   EXPECT_THAT(error_of("decode | random_resized_crop(8, scael=[0.2, 1])"), AllOf(HasSubstr("`scael`"), HasSubstr("`scale`")));
