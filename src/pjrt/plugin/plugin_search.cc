@@ -141,6 +141,13 @@ class Search {
   std::string found_;
 };
 
+// What ./dev plan-deps fetched, where the program is build/PRESET/bin/tessera of a checkout. Its plugin of TPUs is whole; that of
+// GPUs has no CUDA beside it, and can but compile (plan/target.cc).
+fs::path plan_of_checkout(const PluginPlaces& places) {
+  const fs::path directory = places.program_directory;
+  return directory.filename() == "bin" ? (directory / "../../../.deps/plan").lexically_normal() : fs::path();
+}
+
 }  // namespace
 
 std::string_view platform_name(Platform platform) { return files_of(platform).name; }
@@ -200,6 +207,9 @@ std::string find_plugin(Platform platform, const PluginPlaces& places) {
   }
   for (const std::string& directory : places.libraries) {
     if (search.try_file(fs::path(directory) / search.file())) return search.found();
+  }
+  if (const fs::path checkout = plan_of_checkout(places); platform == Platform::kTpu && is_folder(checkout)) {
+    if (search.try_environment(checkout)) return search.found();
   }
   search.fail(places);
 }

@@ -114,6 +114,18 @@ TEST_F(PluginSearch, PlacesAreTheEnvironmentsOfTheUserAndTheSystem) {
   EXPECT_EQ(find_plugin(Platform::kTpu, PluginPlaces{.program_directory = "/nowhere", .environments = environments}), conda);
 }
 
+TEST_F(PluginSearch, TheProgramOfACheckoutFindsWhatWasFetchedForPlans) {
+  const std::string tpu = file(".deps/plan/lib/python3.11/site-packages/libtpu/libtpu.so");
+  file(".deps/plan/lib/python3.11/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so");
+  PluginPlaces places{.program_directory = (root_ / "build/release/bin").string()};
+  EXPECT_EQ(find_plugin(Platform::kTpu, places), tpu);
+  EXPECT_THROW(find_plugin(Platform::kCuda, places), Error) << "CUDA is not beside it";
+  places.libraries = {(root_ / "lib").string()};
+  const std::string image = file("lib/libtpu.so");
+  EXPECT_EQ(find_plugin(Platform::kTpu, places), image) << "a machine's own comes first";
+  EXPECT_THROW(find_plugin(Platform::kTpu, PluginPlaces{.program_directory = (root_ / "build/release/tests").string()}), Error);
+}
+
 TEST_F(PluginSearch, NoPluginListsEveryPlace) {
   file("venv/lib/python3.11/site-packages/readme");
   const PluginPlaces places{.program_directory = "/nowhere/bin", .environments = {(root_ / "venv").string(), "/nowhere/venv"}};
