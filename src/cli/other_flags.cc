@@ -95,8 +95,8 @@ std::string meant_key(const std::string& key) {
 
 void refuse_unknown_settings(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
-    const std::string recipe = config::parse_recipe("", "", {setting}).dump();
-    for (const config::Difference& one : config::difference("", recipe)) {
+    const std::string written = config::parse_recipe("", "", {setting}).dump();
+    for (const config::Difference& one : config::difference("", written)) {
       if (!recipe::is_key(one.key)) refuse_key(one.key, setting);
     }
   }
