@@ -89,6 +89,25 @@ std::vector<int64_t> RunCopy::local_steps() const {
   return steps;
 }
 
+// Nothing where the run has removed it.
+std::optional<std::string> RunCopy::local_commit(int64_t step) const {
+  store::FileSystem& files = store::local_files();
+  const std::string path = store::join_path(store::join_path(local_, checkpoint_name(step)), checkpoint::kCommitFile);
+  try {
+    return store::read_small_file(files, path);
+  } catch (const store::IoError&) {
+    if (files.info(path)) throw;
+    return std::nullopt;
+  }
+}
+
+// One that was copied and saved again, as one that owed its evaluations, is not.
+bool RunCopy::waits_for_copy(int64_t step) const {
+  if (step < first_) return false;
+  const auto known = copied_.find(step);
+  return known == copied_.end() || local_commit(step).value_or(known->second) != known->second;
+}
+
 // ---- start ----
 
 void RunCopy::bring_up_to_date(bool leaves_checkpoints) {
@@ -129,11 +148,10 @@ void RunCopy::put_local_aside() {
 bool RunCopy::bring_checkpoint(int64_t step) {
   try {
     fetch_checkpoint(url_, step, store::join_path(local_, "checkpoints"));
-    copied_.insert(step);
+    copied_[step] = local_commit(step).value_or("");
     return true;
-  } catch (const store::IoError&) {
-    throw;
   } catch (const Error& error) {
+    if (error.help() != checkpoint::kDamagedHelp) throw;  // a server that does not answer has lost nothing
     log_warning(fmt::format("step {} in the bucket is passed over: {}", step, error.message()));
     damaged_.insert(step);
     return false;
@@ -167,8 +185,7 @@ void RunCopy::copy_in_background() {
     std::string failure;
     try {
       const std::lock_guard copying_now(copying_now_);
-      const std::vector<int64_t> steps = local_steps();
-      if (std::ranges::any_of(steps, [&](int64_t step) { return step >= first_ && !copied_.contains(step); })) copy_all();
+      if (std::ranges::any_of(local_steps(), [&](int64_t step) { return waits_for_copy(step); })) copy_all();
     } catch (const InternalError&) {
       throw;
     } catch (const std::exception& error) {
@@ -238,7 +255,7 @@ void RunCopy::copy_all() {
   const std::vector<int64_t> steps = local_steps();
   copy_files(/*marks=*/false);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {  // the newest is what counts
-    if (*step >= first_ && !copied_.contains(*step)) copy_checkpoint(*step);
+    if (waits_for_copy(*step)) copy_checkpoint(*step);
   }
   if (checkpoints_are_left_ || !copied_.empty()) copy_files(/*marks=*/true);
   remove_old(steps);
@@ -275,51 +292,67 @@ void RunCopy::copy_file(const std::string& name) {
   copied_files_[name] = state;
 }
 
-// `there`: COMMIT of the step in the bucket. That checkpoint stays until COMMIT lists the new files, beside its own.
-void RunCopy::write_checkpoint(const std::string& from, const std::string& to, const std::string& commit,
-                               const std::optional<std::string>& there) {
+// The step with that COMMIT here. One that is there already stays until COMMIT lists the new files, beside its own. False where
+// the step was saved again or removed here meanwhile: then not all files that were copied are of that COMMIT.
+bool RunCopy::write_checkpoint(int64_t step, const std::string& commit) {
+  const std::string name = checkpoint_name(step), from = store::join_path(local_, name), to = store::join_path(url_, name);
+  const std::string commit_there = store::join_path(to, checkpoint::kCommitFile);
+  const auto there = store::read_object(commit_there);
+  const bool damaged = damaged_.contains(step);
+  if (there == commit && !damaged) return true;
   const checkpoint::Commit here = checkpoint::parse_commit(commit, from);
   std::optional<checkpoint::Commit> replaced;
   try {
     if (there) replaced = checkpoint::parse_commit(*there, to);
-  } catch (const Error&) {
-    remove_checkpoint_objects(url_, here.step);  // a damaged one
+  } catch (const Error& error) {
+    if (error.help() != checkpoint::kDamagedHelp) throw;  // of a newer version
+    remove_checkpoint_objects(url_, step);
   }
-  if (replaced && checkpoint::same_content(here, *replaced) && !damaged_.contains(here.step))
-    return checkpoint::remove_unlisted(store::files_at(to), to, *replaced);
+  if (replaced && checkpoint::same_content(here, *replaced) && !damaged) {
+    checkpoint::remove_unlisted(store::files_at(to), to, *replaced);
+    return true;
+  }
   const checkpoint::Commit written = replaced ? checkpoint::with_prefix(here, checkpoint::other_prefix(*replaced)) : here;
   for (size_t i = 0; i < here.files.size(); ++i)
     store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, written.files[i].name));
+  if (local_commit(step) != commit) return false;
   claim_.expect_held();
-  store::write_object(store::join_path(to, checkpoint::kCommitFile), replaced ? checkpoint::commit_text(written) : commit);
+  store::write_object(commit_there, replaced ? checkpoint::commit_text(written) : commit);
   if (replaced) checkpoint::remove_unlisted(store::files_at(to), to, written);
+  return true;
 }
 
 void RunCopy::copy_checkpoint(int64_t step) {
-  const std::string name = checkpoint_name(step), from = store::join_path(local_, name), to = store::join_path(url_, name);
-  const std::string commit_name(checkpoint::kCommitFile);
+  const std::optional<std::string> commit = local_commit(step);
   try {
-    store::FileSystem& files = store::local_files();
-    const std::string commit = store::read_small_file(files, store::join_path(from, commit_name));
-    const auto there = store::read_object(store::join_path(to, commit_name));
-    if (there != commit || damaged_.contains(step)) write_checkpoint(from, to, commit, there);
-    damaged_.erase(step);
-    copied_.insert(step);
+    if (commit && write_checkpoint(step, *commit)) {
+      damaged_.erase(step);
+      copied_[step] = *commit;
+      return;
+    }
   } catch (const store::IoError&) {
-    if (store::local_files().info(from)) throw;
-    remove_checkpoint_objects(url_, step);  // the run kept newer ones meanwhile
+    if (local_commit(step) == commit) throw;
+  }
+  if (local_commit(step)) return;  // it was saved again, and is copied the next time
+  // The run kept newer ones meanwhile, which are not there yet: what was whole there stays until they are.
+  const std::string to = store::join_path(url_, checkpoint_name(step));
+  if (!damaged_.contains(step) && store::files_at(to).info(store::join_path(to, checkpoint::kCommitFile))) {
+    copied_.try_emplace(step);
+  } else {
+    remove_checkpoint_objects(url_, step);
   }
 }
 
 // What the run removed here, and what lay in the bucket before it began on this machine, once there are as many newer ones.
 void RunCopy::remove_old(const std::vector<int64_t>& local_steps) {
-  for (auto step = copied_.begin(); step != copied_.end();) {
-    const bool newest = std::next(step) == copied_.end();  // stays until a newer one is there
-    const bool stays = newest || std::ranges::binary_search(local_steps, *step);
-    if (!stays) remove_checkpoint_objects(url_, *step);
-    step = stays ? std::next(step) : copied_.erase(step);
+  const bool newer_are_there = copied_.size() >= 2;
+  for (auto one = copied_.begin(); one != copied_.end();) {
+    const bool newest = std::next(one) == copied_.end();  // stays until a newer one is there
+    const bool stays = newest || std::ranges::binary_search(local_steps, one->first);
+    if (!stays) remove_checkpoint_objects(url_, one->first);
+    one = stays ? std::next(one) : copied_.erase(one);
   }
-  if (copied_.size() < 2) return;
+  if (!newer_are_there) return;
   for (const int64_t step : std::exchange(passed_, {})) remove_checkpoint_objects(url_, step);
 }
 

@@ -72,17 +72,18 @@ class RunCopy {
   void copy_files(bool marks);
   void copy_file(const std::string& name);
   void copy_checkpoint(int64_t step);
-  void write_checkpoint(const std::string& from, const std::string& to, const std::string& commit,
-                        const std::optional<std::string>& there);
+  bool write_checkpoint(int64_t step, const std::string& commit);
   void remove_old(const std::vector<int64_t>& local_steps);
   std::vector<int64_t> local_steps() const;
+  std::optional<std::string> local_commit(int64_t step) const;
+  bool waits_for_copy(int64_t step) const;
 
   const std::string url_, local_;
   const KeptOf kept_of_;
   Claim claim_;
   int64_t first_ = 0;                              // older ones here are not copied: the bucket was further
   std::map<std::string, FileState> copied_files_;  // as they were when they were copied
-  std::set<int64_t> copied_;                       // checkpoints that are in the bucket and were here
+  std::map<int64_t, std::string> copied_;          // checkpoints that are in the bucket and were here, with COMMIT here
   std::set<int64_t> unfinished_;                   // those of the bucket that a writer that is gone left without COMMIT
   std::set<int64_t> damaged_;                      // those of the bucket whose bytes are not those of their COMMIT
   std::set<int64_t> passed_;                       // those of the bucket that are not here, and that newer ones replace

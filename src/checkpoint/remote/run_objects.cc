@@ -37,10 +37,32 @@ void add_object(const std::string& name, RunObjects& found) {
 // The file as COMMIT has it.
 void fetch_committed(const std::string& url, const std::string& directory, const checkpoint::CommittedFile& file) {
   const std::string object = store::join_path(url, file.name);
+  if (!store::files_at(object).info(object)) throw checkpoint::damaged_file(one_line(object), "it is missing");
   const uint32_t crc = store::download_file(object, store::join_path(directory, file.name));
   const auto info = store::local_files().info(store::join_path(directory, file.name));
   if (crc == file.crc32c && info && info->size == file.size) return;
-  throw data_error(fmt::format("`{}` is damaged: its bytes are not those that COMMIT lists", one_line(object)));
+  throw checkpoint::damaged_file(one_line(object), "its bytes are not those that COMMIT lists");
+}
+
+// The checkpoint of that COMMIT, below the local directory `checkpoints`.
+void fetch_listed(const std::string& url, const std::string& text, const std::string& checkpoints, const std::string& name) {
+  store::FileSystem& files = store::local_files();
+  const checkpoint::Commit commit = checkpoint::parse_commit(text, store::join_path(url, checkpoint::kCommitFile));
+  const std::string temporary = fmt::format("{}.tmp-{}", name, getpid());
+  const std::string directory = store::join_path(checkpoints, temporary);
+  files.make_directories(checkpoints);
+  checkpoint::remove_checkpoint(files, checkpoints, temporary);
+  files.make_directories(directory);
+  try {
+    for (const checkpoint::CommittedFile& file : commit.files) fetch_committed(url, directory, file);
+    store::write_atomic(files, store::join_path(directory, checkpoint::kCommitFile), text);
+    checkpoint::remove_checkpoint(files, checkpoints, name);
+    files.rename(directory, store::join_path(checkpoints, name));
+    files.sync_directory(checkpoints);
+  } catch (...) {
+    checkpoint::remove_checkpoint(files, checkpoints, temporary);
+    throw;
+  }
 }
 
 }  // namespace
@@ -76,26 +98,21 @@ void fetch_checkpoint(const std::string& url, int64_t step, const std::string& c
   store::FileSystem& files = store::local_files();
   const std::string name = checkpoint::step_directory(step), from = store::join_path(url, checkpoint_name(step));
   const std::string commit_url = store::join_path(from, checkpoint::kCommitFile);
-  const std::optional<std::string> text = store::read_object(commit_url);
-  if (!text) throw data_error(fmt::format("`{}` has no COMMIT any more", one_line(from)));
   const std::string there = store::join_path(store::join_path(checkpoints, name), checkpoint::kCommitFile);
-  if (files.info(there) && store::read_text(files, there) == *text) return;
-
-  const checkpoint::Commit commit = checkpoint::parse_commit(*text, commit_url);
-  const std::string temporary = fmt::format("{}.tmp-{}", name, getpid());
-  const std::string directory = store::join_path(checkpoints, temporary);
-  files.make_directories(checkpoints);
-  checkpoint::remove_checkpoint(files, checkpoints, temporary);
-  files.make_directories(directory);
-  try {
-    for (const checkpoint::CommittedFile& file : commit.files) fetch_committed(from, directory, file);
-    store::write_atomic(files, store::join_path(directory, checkpoint::kCommitFile), *text);
-    checkpoint::remove_checkpoint(files, checkpoints, name);
-    files.rename(directory, store::join_path(checkpoints, name));
-    files.sync_directory(checkpoints);
-  } catch (...) {
-    checkpoint::remove_checkpoint(files, checkpoints, temporary);
-    throw;
+  std::optional<std::string> text = store::read_object(commit_url);
+  for (;;) {
+    if (!text) throw data_error(fmt::format("`{}` has no COMMIT any more", one_line(from)));
+    if (files.info(there) && store::read_text(files, there) == *text) return;
+    try {
+      return fetch_listed(from, *text, checkpoints, name);
+    } catch (const store::IoError&) {
+      throw;
+    } catch (const Error&) {
+      // One that was saved again meanwhile, whose files have other names then, is fetched as it is now.
+      std::optional<std::string> now = store::read_object(commit_url);
+      if (now == text) throw;
+      text = std::move(now);
+    }
   }
 }
 

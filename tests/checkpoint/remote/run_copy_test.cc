@@ -6,10 +6,16 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/remote/run_objects.h"
 #include "checkpoint/snapshots.h"
@@ -38,6 +44,27 @@ class RunCopyTest : public ::testing::Test {
     store::write_atomic(files_, store::join_path(copy.local(), name), text);
   }
   std::optional<std::string> copied(const std::string& name) { return store::read_object(store::join_path(url_, name)); }
+  // Whether the object is there, as a list tells it, which no fault of a read holds up.
+  bool is_listed(const std::string& name) {
+    bool found = false;
+    store::list_objects(url_, [&](const std::string& one, const store::ListedObject&) { found = found || one == name; });
+    return found;
+  }
+  // Saves that step in the local copy, with arrays and a state by `seed`.
+  checkpoint::Snapshot save(const RunCopy& copy, int64_t step, int64_t seed) {
+    checkpoint::Snapshot snapshot = testing::make_snapshot(seed);
+    snapshot.step = step;
+    const std::string checkpoints = store::join_path(copy.local(), "checkpoints");
+    files_.make_directories(checkpoints);
+    checkpoint::write_checkpoint(files_, checkpoints, snapshot);
+    return snapshot;
+  }
+  // The step as another program fetches it from the bucket.
+  checkpoint::LoadedCheckpoint fetched(int64_t step) {
+    const std::string checkpoints = directory_ / "fetched";
+    fetch_checkpoint(url_, step, checkpoints);
+    return checkpoint::load(store::join_path(checkpoints, checkpoint::step_directory(step)));
+  }
 
   const testing::TempDir directory_;
   std::optional<testing::BucketServers> servers_;
@@ -110,6 +137,128 @@ TEST_F(RunCopyTest, AStepThatIsSavedAgainIsThereAtEveryMoment) {
   last.step = 9;
   testing::expect_snapshot(load_checkpoint(url_, 9, all), last);
   EXPECT_EQ(list_run(url_).checkpoints.at(9).size(), 3U) << "what earlier copies left is removed";
+}
+
+// As at the end of a run that was ended in its last evaluation: the bucket has that step from the start.
+TEST_F(RunCopyTest, AStepThatIsSavedAgainIsCopiedAgain) {
+  RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+  write(copy, "recipe.toml", "recipe");
+  save(copy, 9, 1);
+  while (!is_listed("checkpoints/step_000000009/COMMIT")) ::usleep(10'000);
+  const checkpoint::Snapshot again = save(copy, 9, 2);
+  EXPECT_TRUE(copy.finish());
+  testing::expect_snapshot(fetched(9), again);
+}
+
+// Its files are then of two saves, and COMMIT of one.
+TEST_F(RunCopyTest, AStepThatIsSavedAgainWhileItIsCopiedIsNotMixed) {
+  RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+  write(copy, "recipe.toml", "recipe");
+  save(copy, 9, 1);
+  while (!is_listed("checkpoints/step_000000009/COMMIT")) ::usleep(10'000);
+  const auto commit = [&] { return copied("checkpoints/step_000000009/COMMIT"); };
+  const auto first = commit();
+  servers_->fail({"late"});  // each file is read back, which takes a while
+  save(copy, 9, 2);
+  while (!is_listed("checkpoints/step_000000009/r2-state.safetensors")) ::usleep(1'000);
+  const checkpoint::Snapshot last = save(copy, 9, 3);
+  while (commit() == first) ::usleep(1'000);
+  servers_->fail({});
+  EXPECT_NO_THROW(fetched(9));
+  EXPECT_TRUE(copy.finish());
+  testing::expect_snapshot(fetched(9), last);
+}
+
+// checkpoint.keep = 1, and the newer one is not copied yet.
+TEST_F(RunCopyTest, AStepThatIsRemovedWhileItIsCopiedAgainStaysAsItWasThere) {
+  RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+  write(copy, "recipe.toml", "recipe");
+  save(copy, 9, 1);
+  while (!is_listed("checkpoints/step_000000009/COMMIT")) ::usleep(10'000);
+  servers_->fail({"late"});
+  save(copy, 9, 2);
+  while (!is_listed("checkpoints/step_000000009/r2-state.safetensors")) ::usleep(1'000);
+  checkpoint::remove_checkpoint(files_, store::join_path(copy.local(), "checkpoints"), "step_000000009");
+  servers_->fail({});
+  EXPECT_TRUE(copy.finish());
+  EXPECT_NO_THROW(fetched(9)) << "it is all that is there";
+}
+
+// Its files get other names each time.
+TEST_F(RunCopyTest, AReaderGetsAStepThatIsSavedAgainMeanwhile) {
+  const std::string to = store::join_path(url_, checkpoint_name(9)), local = directory_ / "written";
+  const auto write_there = [&](int64_t seed, std::string_view prefix, const std::optional<checkpoint::Commit>& before) {
+    checkpoint::Snapshot snapshot = testing::make_snapshot(seed);
+    snapshot.step = 9;
+    files_.make_directories(local);
+    const std::string from = checkpoint::write_checkpoint(files_, local, snapshot);
+    const checkpoint::Commit here = checkpoint::read_commit(files_, from);
+    checkpoint::Commit written = checkpoint::with_prefix(here, prefix);
+    for (size_t i = 0; i < here.files.size(); ++i)
+      store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, written.files[i].name));
+    store::write_object(store::join_path(to, checkpoint::kCommitFile), checkpoint::commit_text(written));
+    if (before) checkpoint::remove_unlisted(store::files_at(to), to, written);
+    return written;
+  };
+  checkpoint::Commit there = write_there(0, "r2-", std::nullopt);
+  std::atomic<bool> ends = false;
+  std::thread writer([&] {
+    for (int64_t seed = 1; seed < 40; ++seed) there = write_there(seed, checkpoint::other_prefix(there), there);
+    ends = true;
+  });
+  while (!ends) EXPECT_NO_THROW(fetched(9));
+  writer.join();
+}
+
+// Else a run would go back for a server that is away for a moment, or for an older version of the program.
+TEST_F(RunCopyTest, OnlyWhatIsDamagedIsPassedOver) {
+  {
+    RunCopy copy(url_, kept_);
+    copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+    for (const int64_t step : {1, 2}) save(copy, step, step);
+    EXPECT_TRUE(copy.finish());
+  }
+  store::set_cache_directory(directory_ / "second");
+  RunCopy copy(url_, kept_);
+  const std::string second = store::join_path(url_, checkpoint_name(2)), commit = store::join_path(second, "COMMIT");
+  const std::string text = store::read_object(commit).value();
+  checkpoint::Commit newer = checkpoint::parse_commit(text, commit);
+  newer.version = 99;
+  store::write_object(commit, checkpoint::commit_text(newer));
+  try {
+    copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("use the version of Tessera that wrote it"));
+  }
+  store::write_object(commit, text);
+  store::remove_object(store::join_path(second, "state.json"));
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+  const auto has = [&](int64_t step) { return files_.info(store::join_path(copy.local(), checkpoint_name(step))).has_value(); };
+  EXPECT_TRUE(has(1));
+  EXPECT_FALSE(has(2)) << "a file is missing";
+}
+
+// Those that another machine left go too, where only one is kept.
+TEST_F(RunCopyTest, OneMayBeKept) {
+  {
+    RunCopy copy(url_, kept_);
+    copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+    for (const int64_t step : {1, 2, 3}) save(copy, step, step);
+    EXPECT_TRUE(copy.finish());
+  }
+  store::set_cache_directory(directory_ / "second");
+  RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+  save(copy, 4, 4);
+  checkpoint::remove_checkpoint(files_, store::join_path(copy.local(), "checkpoints"), checkpoint::step_directory(3));
+  EXPECT_TRUE(copy.finish());
+  const RunObjects there = list_run(url_);
+  EXPECT_EQ(there.checkpoints.size(), 1U);
+  EXPECT_TRUE(there.committed(4));
 }
 
 // Of a run whose processes write its checkpoints, each of them fetches what it needs.
