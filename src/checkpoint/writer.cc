@@ -80,8 +80,8 @@ void CheckpointWriter::begin_in_place() {
     try {
       take_prefix(other_prefix(parse_commit(text, commit)));
       replaced_ = std::move(text);
-    } catch (const Error&) {
-      // A damaged one goes.
+    } catch (const Error& error) {
+      if (error.help() != kDamagedHelp) throw;  // of a newer version; a damaged one goes
     }
   }
   has_place_ = true;
@@ -206,9 +206,11 @@ void CheckpointWriter::commit_in_place() noexcept {
   }
 }
 
-// Without COMMIT. One that a server took, and did not say so, has its files.
+// Without COMMIT. One that is on its way to a server, or that it took and did not say so, finds its files in the place of the
+// older one's: they stay until the step is saved again or removed.
 void CheckpointWriter::remove_written() {
   if (!replaced_) return remove_temporary();
+  if (commit_is_sent_) return;
   if (writers_.expect_own) writers_.expect_own();
   const std::string commit = store::join_path(path_, kCommitFile);
   if (store::read_text(files_, commit) == *replaced_) remove_unlisted(files_, path_, parse_commit(*replaced_, commit));
@@ -235,6 +237,7 @@ void CheckpointWriter::write_state_json(const std::string& state_json) {
 }
 
 void CheckpointWriter::write_commit() {
+  commit_is_sent_ = true;
   const auto file = files_.create(store::join_path(temporary_, kCommitFile));
   file->write(store::as_bytes(commit_text(commit_)));
   file->sync();

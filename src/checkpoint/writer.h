@@ -70,7 +70,7 @@ class CheckpointWriter {
   std::optional<std::string> replaced_;  // in_place(): COMMIT of the step, which stays until that of this save is there
   std::string prefix_;                   // of this save's files, which lie beside those of the other one
   StoredArrays arrays_;                  // what was written here, without data
-  bool begun_ = false, ended_ = false;
+  bool begun_ = false, commit_is_sent_ = false, ended_ = false;
   bool has_place_ = false;  // in_place(): it is known what is there of the step, and this save may write and remove
 };
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -81,22 +82,38 @@ class KeptWords final : public SaveWords {
 class ObjectFiles final : public FaultyFiles {
  public:
   using FaultyFiles::FaultyFiles;
-  std::unique_ptr<store::WritableFile> create(const std::string& path) override { return std::make_unique<Object>(path); }
+  std::unique_ptr<store::WritableFile> create(const std::string& path) override {
+    return std::make_unique<Object>(*this, path);
+  }
+  // From now on a COMMIT is lost on its way; deliver() brings the last one there after all.
+  void hold_commits() { holds_commits_ = true; }
+  void deliver() const { late_(); }
 
  private:
   class Object final : public store::WritableFile {
    public:
-    explicit Object(std::string path) : path_(std::move(path)) {}
+    Object(ObjectFiles& owner, std::string path) : owner_(owner), path_(std::move(path)) {}
     void write(std::span<const std::byte> bytes) override { text_.append(store::as_text(bytes)); }
     void flush() override {}
     void sync() override {}
-    void close() override { store::write_atomic(store::local_files(), path_, std::string_view(text_)); }
+    void close() override {
+      const auto put = [path = path_, text = text_] {
+        store::write_atomic(store::local_files(), path, std::string_view(text));
+      };
+      if (!owner_.holds_commits_ || store::last_part(path_) != kCommitFile) return put();
+      owner_.late_ = put;
+      throw store::IoError(ETIMEDOUT, "write", path_);
+    }
     store::FileInfo info() const override { return {}; }
 
    private:
+    ObjectFiles& owner_;
     const std::string path_;
     std::string text_;
   };
+
+  bool holds_commits_ = false;
+  std::function<void()> late_;
 };
 
 Writers writers_of(int64_t index, milliseconds patience = std::chrono::minutes(10), std::shared_ptr<SaveWords> words = nullptr,
@@ -319,6 +336,39 @@ TEST(JointSave, AStepThatIsSavedAgainIsThereAtEveryMoment) {
       EXPECT_GT(k, failing == 0 ? 10 : 3) << "the loop must reach every operation of a save";
     }
   }
+}
+
+// As a server may do with a request that it did not answer.
+TEST(JointSave, ACommitThatComesLateHasItsFiles) {
+  Snapshot again = everything(11);
+  again.step = 10;
+  const TempDir directory;
+  Processes processes = start(directory.path(), {1, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+  save(processes, 10);
+  processes[0]->objects.hold_commits();
+  save(processes, again);
+  const auto failure = processes[0]->manager.poll_failure();
+  EXPECT_TRUE(failure && !failure->committed);
+  expect_snapshot(load(directory / step_directory(10)), everything(10));
+  processes[0]->objects.deliver();
+  expect_snapshot(load(directory / step_directory(10)), again);
+}
+
+// It may have what this one does not know of.
+TEST(JointSave, ACheckpointOfANewerVersionStays) {
+  const TempDir directory;
+  Processes processes = start(directory.path(), {1, 0}, std::chrono::minutes(10), std::make_shared<KeptWords>());
+  save(processes, 10);
+  const std::string path = directory / step_directory(10), commit = store::join_path(path, kCommitFile);
+  Commit newer = read_commit(store::local_files(), path);
+  newer.version = 99;
+  spill(commit, commit_text(newer));
+  const std::vector<std::string> before = names_in(path);
+  save(processes, 10);
+  const auto failure = processes[0]->manager.poll_failure();
+  ASSERT_TRUE(failure && !failure->committed);
+  EXPECT_THAT(failure->message, HasSubstr("has format version 99"));
+  EXPECT_EQ(names_in(path), before);
 }
 
 TEST(JointSave, OneOfThoseThatFailsIsNamedByTheOthers) {
