@@ -85,6 +85,7 @@ std::string_view prefix_of(const Commit& commit) {
 }
 
 void check_list(const Commit& commit, const std::string& path) {
+  if (commit.version == kPrefixVersion && prefix_of(commit).empty()) throw damaged_file(path, "its files have no prefix");
   const std::string state_json = state_json_name(commit);
   const auto is_json = [&](const CommittedFile& file) { return file.name == state_json; };
   if (std::count_if(commit.files.begin(), commit.files.end(), is_json) != 1) {

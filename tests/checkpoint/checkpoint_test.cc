@@ -114,6 +114,9 @@ TEST(Commit, NamesMayBeginWithAPrefix) {
   Commit mixed = second;
   mixed.files[1].name = "r3-state.json";
   EXPECT_THROW(parse_commit(commit_text(mixed), "COMMIT"), Error);
+  Commit bare = plain;
+  bare.version = kPrefixVersion;
+  EXPECT_THROW(parse_commit(commit_text(bare), "COMMIT"), Error) << "version 3 has one";
   Commit older = second;
   older.version = kPiecesVersion;
   EXPECT_THROW(parse_commit(commit_text(older), "COMMIT"), Error) << "version 2 has no prefixes";

@@ -222,6 +222,8 @@ class RemoteRun {
       }
     } catch (const Error&) {
       // Likewise.
+    } catch (const std::system_error&) {
+      // Likewise.
     }
     return ready;
   }
