@@ -46,22 +46,31 @@ bool is_mark(const std::string& name) { return name.starts_with('.'); }
 std::string fetch_run(const std::string& address) {
   const auto wanted = checkpoint::parse_run_at_step(address);
   const std::string url = trimmed(wanted ? wanted->run : address);
-  const RunObjects there = list_run(url);
-  const std::optional<int64_t> step = wanted ? wanted->step : there.newest(kAll);
-  if (!step) {
-    throw usage_error(fmt::format("`{}` holds no checkpoint of a run", one_line(url)), {},
-                      "name the address that `tessera train --workdir` was given");
-  }
-  if (!there.committed(*step)) {
-    std::vector<int64_t> steps;
-    for (const auto& [one, objects] : there.checkpoints) {
-      if (there.committed(one)) steps.push_back(one);
+  for (;;) {
+    const RunObjects there = list_run(url);
+    const std::optional<int64_t> step = wanted ? wanted->step : there.newest(kAll);
+    if (!step) {
+      throw usage_error(fmt::format("`{}` holds no checkpoint of a run", one_line(url)), {},
+                        "name the address that `tessera train --workdir` was given");
     }
-    throw checkpoint::no_such_step({url, *step}, steps);
+    if (!there.committed(*step)) {
+      std::vector<int64_t> steps;
+      for (const auto& [one, objects] : there.checkpoints) {
+        if (there.committed(one)) steps.push_back(one);
+      }
+      throw checkpoint::no_such_step({url, *step}, steps);
+    }
+    const std::string local = copy_directory(url, "fetched");
+    try {
+      fetch_checkpoint(url, *step, store::join_path(local, "checkpoints"));
+      return fmt::format("{}@{}", local, *step);
+    } catch (const store::IoError&) {
+      throw;
+    } catch (const Error&) {
+      // A run that goes on removes this one once a newer one is there.
+      if (wanted || list_run(url).newest(kAll) == step) throw;
+    }
   }
-  const std::string local = copy_directory(url, "fetched");
-  fetch_checkpoint(url, *step, store::join_path(local, "checkpoints"));
-  return fmt::format("{}@{}", local, *step);
 }
 
 RunCopy::RunCopy(const std::string& url, KeptOf kept_of, ClaimOptions options)

@@ -19,7 +19,8 @@
 namespace tessera::remote {
 
 // A local copy, made where it is missing, of the newest whole checkpoint below `url`, or of that of step K where `url` ends with
-// @K: for programs that use a run's weights. Gives it as WORKDIR@STEP. Copies stay in the cache directory. Throws a usage or data Error where there is none.
+// @K: for programs that use a run's weights. Gives it as WORKDIR@STEP. Copies stay in the cache directory. Throws a usage or data
+// Error where there is none.
 std::string fetch_run(const std::string& url);
 
 // What a checkpoint says in its state.json of older ones.

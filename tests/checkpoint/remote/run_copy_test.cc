@@ -59,6 +59,20 @@ class RunCopyTest : public ::testing::Test {
     checkpoint::write_checkpoint(files_, checkpoints, snapshot);
     return snapshot;
   }
+  // Writes that step there, with arrays and a state by `seed` and that prefix of its files. Gives its COMMIT.
+  checkpoint::Commit upload(int64_t step, int64_t seed, std::string_view prefix) {
+    checkpoint::Snapshot snapshot = testing::make_snapshot(seed);
+    snapshot.step = step;
+    const std::string local = directory_ / "written", to = store::join_path(url_, checkpoint_name(step));
+    files_.make_directories(local);
+    const std::string from = checkpoint::write_checkpoint(files_, local, snapshot);
+    const checkpoint::Commit here = checkpoint::read_commit(files_, from);
+    const checkpoint::Commit there = checkpoint::with_prefix(here, prefix);
+    for (size_t i = 0; i < here.files.size(); ++i)
+      store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, there.files[i].name));
+    store::write_object(store::join_path(to, checkpoint::kCommitFile), checkpoint::commit_text(there));
+    return there;
+  }
   // The step as another program fetches it from the bucket.
   checkpoint::LoadedCheckpoint fetched(int64_t step) {
     const std::string checkpoints = directory_ / "fetched";
@@ -187,29 +201,33 @@ TEST_F(RunCopyTest, AStepThatIsRemovedWhileItIsCopiedAgainStaysAsItWasThere) {
   EXPECT_NO_THROW(fetched(9)) << "it is all that is there";
 }
 
-// Its files get other names each time.
+// The files get other names each time.
 TEST_F(RunCopyTest, AReaderGetsAStepThatIsSavedAgainMeanwhile) {
-  const std::string to = store::join_path(url_, checkpoint_name(9)), local = directory_ / "written";
-  const auto write_there = [&](int64_t seed, std::string_view prefix, const std::optional<checkpoint::Commit>& before) {
-    checkpoint::Snapshot snapshot = testing::make_snapshot(seed);
-    snapshot.step = 9;
-    files_.make_directories(local);
-    const std::string from = checkpoint::write_checkpoint(files_, local, snapshot);
-    const checkpoint::Commit here = checkpoint::read_commit(files_, from);
-    checkpoint::Commit written = checkpoint::with_prefix(here, prefix);
-    for (size_t i = 0; i < here.files.size(); ++i)
-      store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, written.files[i].name));
-    store::write_object(store::join_path(to, checkpoint::kCommitFile), checkpoint::commit_text(written));
-    if (before) checkpoint::remove_unlisted(store::files_at(to), to, written);
-    return written;
-  };
-  checkpoint::Commit there = write_there(0, "r2-", std::nullopt);
+  checkpoint::Commit there = upload(9, 0, "r2-");
   std::atomic<bool> ends = false;
   std::thread writer([&] {
-    for (int64_t seed = 1; seed < 40; ++seed) there = write_there(seed, checkpoint::other_prefix(there), there);
+    for (int64_t seed = 1; seed < 40; ++seed) {
+      there = upload(9, seed, checkpoint::other_prefix(there));
+      const std::string to = store::join_path(url_, checkpoint_name(9));
+      checkpoint::remove_unlisted(store::files_at(to), to, there);
+    }
     ends = true;
   });
   while (!ends) EXPECT_NO_THROW(fetched(9));
+  writer.join();
+}
+
+TEST_F(RunCopyTest, AReaderGetsTheNewestOfARunThatGoesOn) {
+  upload(1, 1, "r2-");
+  std::atomic<bool> ends = false;
+  std::thread writer([&] {
+    for (int64_t step = 2; step < 40; ++step) {
+      upload(step, step, "r2-");
+      remove_checkpoint_objects(url_, step - 1);
+    }
+    ends = true;
+  });
+  while (!ends) EXPECT_NO_THROW(fetch_run(url_));
   writer.join();
 }
 
