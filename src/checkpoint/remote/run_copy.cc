@@ -133,6 +133,8 @@ void RunCopy::bring_up_to_date(bool leaves_checkpoints) {
   if (newer && !leaves_checkpoints) {
     bring_kept(there, *step);
     first_ = *step;
+  } else if (!newer && !leaves_checkpoints && !here.empty()) {
+    find_removed(there, here);
   }
   if (newer || (here.empty() && !there.others.empty())) {
     for (const std::string& name : there.others) fetch_file(url_, name, local_);
@@ -178,6 +180,28 @@ void RunCopy::bring_kept(const RunObjects& there, int64_t step) {
     } else if (!kept.others) {
       passed_.insert(other);
     }
+  }
+}
+
+// Of a run that is further here: what the run removed here, and an earlier start could not remove there any more.
+void RunCopy::find_removed(const RunObjects& there, const std::vector<int64_t>& here) {
+  for (const int64_t step : here) {
+    if (there.committed(step)) copied_.try_emplace(step);  // as it was saved there: copy_checkpoint() looks how
+  }
+  try {
+    store::FileSystem& files = store::local_files();
+    const auto nothing = [](const std::string&, const Placed&) { return false; };
+    const checkpoint::LoadedCheckpoint newest =
+        checkpoint::load_part(store::join_path(local_, checkpoint_name(here.back())), files, nothing,
+                              [&](const std::string& file) { return files.map(file); });
+    const KeptCheckpoints kept = kept_of_(newest.state_json, newest.path);
+    for (const auto& [step, objects] : there.checkpoints) {
+      const bool stays = kept.others || step > here.back() || std::ranges::binary_search(here, step) ||
+                         std::ranges::find(kept.best, step) != kept.best.end();
+      if (!stays && there.committed(step)) passed_.insert(step);
+    }
+  } catch (const Error&) {
+    // Who goes on from it says what is wrong with it.
   }
 }
 
@@ -336,6 +360,7 @@ void RunCopy::copy_checkpoint(int64_t step) {
   try {
     if (commit && write_checkpoint(step, *commit)) {
       damaged_.erase(step);
+      passed_.erase(step);
       copied_[step] = *commit;
       return;
     }

@@ -68,6 +68,7 @@ class RunCopy {
   void put_local_aside();
   bool bring_checkpoint(int64_t step);
   void bring_kept(const RunObjects& there, int64_t step);
+  void find_removed(const RunObjects& there, const std::vector<int64_t>& here);
   void copy_in_background();
   void copy_all();
   void copy_files(bool marks);

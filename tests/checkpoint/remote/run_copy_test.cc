@@ -279,6 +279,28 @@ TEST_F(RunCopyTest, OneMayBeKept) {
   EXPECT_TRUE(there.committed(4));
 }
 
+// It was killed after it had copied step 2, and before it removed step 1 there.
+TEST_F(RunCopyTest, WhatAKilledStartCouldNotRemoveGoes) {
+  const auto remove = [&](const RunCopy& copy, int64_t step) {
+    checkpoint::remove_checkpoint(files_, store::join_path(copy.local(), "checkpoints"), checkpoint::step_directory(step));
+  };
+  {
+    RunCopy copy(url_, kept_);
+    copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+    for (const int64_t step : {1, 2}) save(copy, step, step);
+    EXPECT_TRUE(copy.finish());
+    remove(copy, 1);
+  }
+  RunCopy copy(url_, kept_);
+  copy.bring_up_to_date(/*leaves_checkpoints=*/false);
+  save(copy, 3, 3);
+  remove(copy, 2);
+  EXPECT_TRUE(copy.finish());
+  const RunObjects there = list_run(url_);
+  EXPECT_EQ(there.checkpoints.size(), 1U);
+  EXPECT_TRUE(there.committed(3));
+}
+
 // Of a run whose processes write its checkpoints, each of them fetches what it needs.
 TEST_F(RunCopyTest, BringsWhatIsNeededWhenItIsAskedTo) {
   const KeptOf kept = [](const auto&, const auto&) { return KeptCheckpoints{{1}, false}; };
