@@ -67,7 +67,7 @@ class RunCopyTest : public ::testing::Test {
     files_.make_directories(local);
     const std::string from = checkpoint::write_checkpoint(files_, local, snapshot);
     const checkpoint::Commit here = checkpoint::read_commit(files_, from);
-    const checkpoint::Commit there = checkpoint::with_prefix(here, prefix);
+    checkpoint::Commit there = checkpoint::with_prefix(here, prefix);
     for (size_t i = 0; i < here.files.size(); ++i)
       store::upload_file(store::join_path(from, here.files[i].name), store::join_path(to, there.files[i].name));
     store::write_object(store::join_path(to, checkpoint::kCommitFile), checkpoint::commit_text(there));
