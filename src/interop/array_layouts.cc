@@ -58,11 +58,13 @@ models::Array to_timm_layout(models::Array theirs, Form form, const Leaf& leaf) 
   const Dims& d = theirs.type.dims;
   if (form == Form::kPatches && leaf.weight) {
     const int64_t pixels = d[0] * d[1];
-    return models::array_f32({d[3], d[2], d[0], d[1]},
-                             transposed(transposed(floats(theirs), 1, pixels * d[2], d[3]), d[3], pixels, d[2]));
+    Dims dims = {d[3], d[2], d[0], d[1]};
+    if (theirs.data.empty()) return {{DType::kF32, std::move(dims)}, {}};
+    return models::array_f32(dims, transposed(transposed(floats(theirs), 1, pixels * d[2], d[3]), d[3], pixels, d[2]));
   }
   if (is_matrix(form) && leaf.weight) {
     const int64_t in = form == Form::kOut ? d[0] * d[1] : d[0], out = form == Form::kHeads ? d[1] * d[2] : d.back();
+    if (theirs.data.empty()) return {{DType::kF32, {out, in}}, {}};
     return models::array_f32({out, in}, transposed(floats(theirs), 1, in, out));
   }
   if (form == Form::kHeads) theirs.type.dims = {element_count(d)};

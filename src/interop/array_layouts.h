@@ -29,7 +29,7 @@ std::span<const Leaf> leaves(Form form);
 // How many dimensions their array has; 0: whatever timm's has.
 size_t library_rank(Form form, const Leaf& leaf);
 
-// f32 arrays of that rank, in the other layout.
+// f32 arrays of that rank, in the other layout; to_timm_layout also takes one without its data, for the type alone.
 models::Array to_timm_layout(models::Array theirs, Form form, const Leaf& leaf);
 models::Array from_timm_layout(models::Array timms, Form form, const Leaf& leaf, int64_t heads);
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "interop/array_layouts.h"
 
 namespace tessera::interop {
@@ -202,7 +203,12 @@ void row_from_timm(const Row& row, const Table& table, models::Arrays& in, model
 models::Arrays as_f32(const models::ArrayViews& arrays) {
   models::Arrays out;
   for (const auto& [name, array] : arrays) {
-    if (is_float(array.type.dtype)) out[name] = models::array_f32(array.type.dims, models::to_floats(array));
+    if (!is_float(array.type.dtype)) continue;
+    if (array.data.empty()) {
+      out[name] = {{DType::kF32, array.type.dims}, {}};
+    } else {
+      out[name] = models::array_f32(array.type.dims, models::to_floats(array));
+    }
   }
   return out;
 }
@@ -233,6 +239,7 @@ struct Stack {
   const char* number;
 };
 constexpr Stack kStacks[] = {{"/encoderblock/", 0, "_{}"}, {"decoder/EncDecBlock/", 1, "{}"}};
+constexpr int64_t kMaxArrays = 100000;  // more than any model has
 
 // Block `index` of an array whose dimension `axis` counts them.
 models::Array one_block(const models::Array& stack, size_t axis, int64_t index) {
@@ -241,6 +248,7 @@ models::Array one_block(const models::Array& stack, size_t axis, int64_t index) 
   const auto bytes = static_cast<ptrdiff_t>(static_cast<int64_t>(stack.data.size()) / (outer * count));
   models::Array block{stack.type, {}};
   block.type.dims.erase(block.type.dims.begin() + static_cast<ptrdiff_t>(axis));
+  if (stack.data.empty()) return block;
   for (int64_t o = 0; o < outer; ++o) {
     const auto begin = stack.data.begin() + (o * count + index) * bytes;
     block.data.insert(block.data.end(), begin, begin + bytes);
@@ -249,16 +257,20 @@ models::Array one_block(const models::Array& stack, size_t axis, int64_t index) 
 }
 
 // Stacked blocks as single ones: …/encoderblock/… -> …/encoderblock_0/…, …
-models::Arrays unstacked(models::Arrays arrays) {
+models::Arrays unstacked(models::Arrays arrays, const std::string& where) {
   models::Arrays out;
   for (auto& [name, array] : arrays) {
     const auto stack =
         std::ranges::find_if(kStacks, [&name = name](const Stack& s) { return name.find(s.scope) != std::string::npos; });
-    if (stack == std::end(kStacks) || array.type.dims.size() <= stack->axis || array.data.empty()) {
+    if (stack == std::end(kStacks) || array.type.dims.size() <= stack->axis || element_count(array.type.dims) == 0) {
       out[name] = std::move(array);
       continue;
     }
-    for (int64_t i = 0; i < array.type.dims[stack->axis]; ++i) {
+    const int64_t count = array.type.dims[stack->axis];
+    if (count > kMaxArrays - static_cast<int64_t>(out.size())) {
+      throw data_error(fmt::format("the array `{}` is of {} blocks, more than any model has", one_line(name), count), where);
+    }
+    for (int64_t i = 0; i < count; ++i) {
       std::string single = name;
       single.insert(name.find(stack->scope) + stack->scope.size() - 1, fmt::format(fmt::runtime(stack->number), i));
       out[single] = one_block(array, stack->axis, i);
@@ -282,7 +294,7 @@ Naming naming_of(const models::ArrayViews& arrays) {
 models::Arrays to_timm_naming(const models::ArrayViews& arrays, Naming naming, const std::string& where) {
   models::Arrays in = as_f32(arrays), out;
   if (naming == Naming::kTimm) return in;
-  if (naming == Naming::kBigVision) in = unstacked(renamed(std::move(in), without_old_parts));
+  if (naming == Naming::kBigVision) in = unstacked(renamed(std::move(in), without_old_parts), where);
   if (naming == Naming::kHuggingFace && !any_below(in, "vit.")) {  // the bare ViTModel
     in = renamed(std::move(in), [](const std::string& name) { return "vit." + name; });
   }

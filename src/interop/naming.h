@@ -37,7 +37,7 @@ struct Heads {
 // By the names alone; kTimm when they are neither of the others'.
 Naming naming_of(const models::ArrayViews& arrays);
 
-// timm's arrays, f32, from those of `naming`. Arrays that a model of theirs does not have keep their names, for import_timm to
+// timm's arrays, f32, from those of `naming`. Of arrays that have a type and no data, such again. Arrays that a model of theirs does not have keep their names, for import_timm to
 // list. Throws a data error at `where` for an array whose rank is not what its name asks for.
 models::Arrays to_timm_naming(const models::ArrayViews& arrays, Naming naming, const std::string& where);
 

@@ -21,8 +21,9 @@ int64_t square_root(int64_t square) {
 // Gathers what does not fit, to report it at once.
 class Importer {
  public:
-  Importer(const models::TimmMap& map, const models::ArrayViews& file, const ImportOptions& options)
-      : map_(map), file_(file), options_(options) {
+  // `types_alone`: nothing is imported, the arrays have no data.
+  Importer(const models::TimmMap& map, const models::ArrayViews& file, const ImportOptions& options, bool types_alone)
+      : map_(map), file_(file), options_(options), types_alone_(types_alone) {
     for (const std::string& text : options.dont_load) patterns_.emplace_back(text, "dont_load");
     const auto first = std::ranges::find_if(map.entries, [](const models::TimmEntry& entry) { return !entry.window.empty(); });
     if (first != map.entries.end()) first_kernel_ = &*first;
@@ -103,17 +104,18 @@ class Importer {
 
   void load(const models::TimmEntry& entry) {
     std::vector<float> all;
-    all.reserve(static_cast<size_t>(element_count(entry.spec.type.dims)));
+    if (!types_alone_) all.reserve(static_cast<size_t>(element_count(entry.spec.type.dims)));
     for (int64_t b = 0; b < std::max<int64_t>(entry.blocks, 1); ++b) {
       ++wanted_;
       const std::optional<std::vector<float>> one = read(entry, entry.timm_name(b));
       if (one) ++fitting_, all.insert(all.end(), one->begin(), one->end());
     }
-    if (static_cast<int64_t>(all.size()) != element_count(entry.spec.type.dims)) return;  // already on the lists
+    if (types_alone_ || static_cast<int64_t>(all.size()) != element_count(entry.spec.type.dims))
+      return;  // already on the lists
     result_.parameters[entry.spec.name] = models::array_f32(entry.spec.type.dims, all);
   }
 
-  // One block's array in our layout, or nothing after noting what is wrong.
+  // One block's array in our layout, empty where types alone are asked for, or nothing after noting what is wrong.
   std::optional<std::vector<float>> read(const models::TimmEntry& entry, const std::string& name) {
     const auto found = file_.find(name);
     if (const auto main = models::main_norm(name); main && found == file_.end()) return read(entry, *main);
@@ -125,6 +127,7 @@ class Importer {
     const TensorType& type = found->second.type;
     const bool counts = entry.layout == models::TimmLayout::kCount && type.dtype == DType::kI64;
     if (is_float(type.dtype) || counts) {
+      if (type.dims == entry.dims && types_alone_) return std::vector<float>();
       if (type.dims == entry.dims)
         return models::move_layout(models::to_floats(found->second), entry.layout, entry.dims, false);
       if (auto adapted = adapted_to_shape(entry, found->second)) return adapted;
@@ -148,6 +151,7 @@ class Importer {
     Grid old = options_.old_grid;
     if (old.rows * old.columns == 0) old = {square_root(places), square_root(places)};
     if (places < 1 || old.rows * old.columns != places) return {};
+    if (types_alone_) return std::vector<float>();
     const Grid now = {map_.rows, map_.columns};
     result_.notes.push_back(
         fmt::format("{} is resampled from {} x {} to {} x {}", entry.name, old.rows, old.columns, now.rows, now.columns));
@@ -159,15 +163,17 @@ class Importer {
     const std::optional<Dims> window = window_of(entry, array.type.dims);
     const Dims& wanted = entry.window;
     if (!window || window->back() != wanted.back()) return {};
-    std::vector<float> values = models::move_layout(models::to_floats(array), entry.layout, array.type.dims, false);
     const int64_t side = wanted[0], old_side = (*window)[0], channels = wanted[2], old_channels = (*window)[2];
-    if (old_side != side || (*window)[1] != wanted[1]) {
-      if (!entry.patches || old_side != (*window)[1]) return {};
+    const bool other_side = old_side != side || (*window)[1] != wanted[1];
+    if (other_side && (!entry.patches || old_side != (*window)[1])) return {};
+    if (old_channels != channels && old_channels != 3) return {};
+    if (types_alone_) return std::vector<float>();
+    std::vector<float> values = models::move_layout(models::to_floats(array), entry.layout, array.type.dims, false);
+    if (other_side) {
       values = resample_patches(values, old_side, side, old_channels * wanted[3], options_.resample);
       result_.notes.push_back(fmt::format("{} is resampled from patches of {} to {}", entry.name, old_side, side));
     }
     if (old_channels != channels) {
-      if (old_channels != 3) return {};
       values = adapt_channels(values, side * wanted[1], channels, wanted[3]);
       result_.notes.push_back(fmt::format("{} is adapted from 3 channels to {}", entry.name, channels));
     }
@@ -190,8 +196,12 @@ class Importer {
     const auto found = file_.find(map_.positions);
     if (found == file_.end()) return;
     used_.insert(map_.positions);
+    if (types_alone_ && is_float(found->second.type.dtype) &&
+        element_count(found->second.type.dims) == static_cast<int64_t>(map_.fixed_positions.size())) {
+      return;
+    }
     const std::vector<float> values =
-        is_float(found->second.type.dtype) ? models::to_floats(found->second) : std::vector<float>();
+        is_float(found->second.type.dtype) && !types_alone_ ? models::to_floats(found->second) : std::vector<float>();
     bool same = values.size() == map_.fixed_positions.size();
     for (size_t i = 0; same && i < values.size(); ++i) same = std::abs(values[i] - map_.fixed_positions[i]) < 1e-4f;
     if (!same) misfit_.push_back(map_.positions + " differs from the fixed positions of posemb \"sincos2d\"");
@@ -235,13 +245,18 @@ class Importer {
   const models::TimmEntry* first_kernel_ = nullptr;
   bool new_classifier_ = false;
   std::string classifier_reason_;
+  bool types_alone_;
   Imported result_;
 };
 
 }  // namespace
 
 Imported import_timm(const models::TimmMap& map, const models::ArrayViews& file, const ImportOptions& options) {
-  return Importer(map, file, options).run();
+  return Importer(map, file, options, false).run();
+}
+
+void check_timm_types(const models::TimmMap& map, const models::ArrayViews& types, const ImportOptions& options) {
+  Importer(map, types, options, true).run();
 }
 
 }  // namespace tessera::interop

@@ -37,4 +37,7 @@ struct Imported {
 // many do, what is missing, unexpected or of another shape, and the named model that the file is (nearest_model.h).
 Imported import_timm(const models::TimmMap& map, const models::ArrayViews& file, const ImportOptions& options = {});
 
+// Throws what import_timm would for arrays of these types, whatever their elements; `data` isn't looked at.
+void check_timm_types(const models::TimmMap& map, const models::ArrayViews& types, const ImportOptions& options = {});
+
 }  // namespace tessera::interop

@@ -106,10 +106,12 @@ checkpoint::WholeArrays weights_of(const checkpoint::LoadedCheckpoint& loaded, W
 
 interop::Imported import_weights(WeightPath from, const models::Model& model, interop::ImportOptions options) {
   if (!is_weight_file(from.path)) from.path = weight_file_in(from.path);
-  const WeightFile file = read_weight_file(from);
-  options.where = file.path;
+  options.where = from.path;
+  const models::TimmMap map = model.timm_map();
+  const WeightFile file =
+      read_weight_file(from, [&](const models::ArrayViews& types) { interop::check_timm_types(map, types, options); });
   if (file.naming == interop::Naming::kBigVision) options.resample = interop::Resample::kBilinear;
-  interop::Imported imported = interop::import_timm(model.timm_map(), file.arrays, options);
+  interop::Imported imported = interop::import_timm(map, file.arrays, options);
   file.check();
   return imported;
 }
@@ -188,7 +190,7 @@ Error no_model_beside(const std::string& file, const std::string& where) {
 
 // The named model that has all arrays of the file, and its section of a recipe.
 std::unique_ptr<models::Model> named_model_of(const std::string& path, const std::string& where, std::string& section) {
-  const WeightFile file = read_weight_file({path, ""});
+  const WeightFile file = read_weight_types({path, ""});
   const std::optional<interop::NearestModel> near = interop::nearest_model(file.arrays);
   file.check();
   if (!near || near->same < near->arrays) throw no_model_beside(path, where);

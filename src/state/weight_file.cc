@@ -41,6 +41,13 @@ void expect_arrays(const WeightPath& from, const WeightFile& out) {
       from.path);
 }
 
+void to_timm_names(WeightFile& out) {
+  out.naming = interop::naming_of(out.arrays);
+  if (out.naming == interop::Naming::kTimm) return;
+  out.owned = interop::to_timm_naming(out.arrays, out.naming, out.path);
+  out.arrays = models::views(out.owned);
+}
+
 void read_torch_arrays(const WeightPath& from, WeightFile& out) {
   store::verify_checksum(store::local_files(), from.path);
   for (checkpoint::NpzArray& array : checkpoint::read_torch(from.path)) {
@@ -50,11 +57,28 @@ void read_torch_arrays(const WeightPath& from, WeightFile& out) {
   expect_arrays(from, out);
 }
 
-void read_npz_arrays(const WeightPath& from, WeightFile& out) {
+checkpoint::NpzFile open_npz(const WeightPath& from) {
   store::verify_checksum(store::local_files(), from.path);
   const std::string below = from.scope.empty() ? "" : from.scope + "/";
-  for (checkpoint::NpzArray& array : checkpoint::read_npz(from.path, {"params/" + below, "opt/target/" + below, below})) {
-    out.owned[array.name] = {array.type, std::move(array.data)};
+  return checkpoint::NpzFile(from.path, {"params/" + below, "opt/target/" + below, below});
+}
+
+void read_npz_types(const checkpoint::NpzFile& file, WeightFile& out) {
+  for (const checkpoint::NpzFile::Entry& entry : file.entries()) out.arrays[entry.name] = {entry.type, {}};
+  to_timm_names(out);
+}
+
+void read_npz_arrays(const WeightPath& from, WeightFile& out, const CheckTypes& check) {
+  const checkpoint::NpzFile file = open_npz(from);
+  WeightFile types;
+  types.path = from.path;
+  read_npz_types(file, types);
+  if (check) check(types.arrays);
+  for (const checkpoint::NpzFile::Entry& entry : file.entries()) {
+    // Of other names than timm's what is no weight, as a step, is left out anyway.
+    if (types.naming != interop::Naming::kTimm && !is_float(entry.type.dtype)) continue;
+    checkpoint::NpzArray array = file.read(entry);
+    out.owned[entry.name] = {std::move(array.type), std::move(array.data)};
   }
   out.arrays = models::views(out.owned);
 }
@@ -136,21 +160,27 @@ std::string weight_file_in(const std::string& directory) {
   return "";
 }
 
-WeightFile read_weight_file(const WeightPath& from) {
+WeightFile read_weight_file(const WeightPath& from, const CheckTypes& check) {
   WeightFile out;
   out.path = from.path;
   if (is_torch(from.path)) {
     read_torch_arrays(from, out);
   } else {
-    from.path.ends_with(kNpz) ? read_npz_arrays(from, out) : read_safetensors(from, out);
+    from.path.ends_with(kNpz) ? read_npz_arrays(from, out, check) : read_safetensors(from, out);
   }
-  out.naming = interop::naming_of(out.arrays);
+  to_timm_names(out);
   if (out.naming != interop::Naming::kTimm) {
-    out.owned = interop::to_timm_naming(out.arrays, out.naming, from.path);
-    out.arrays = models::views(out.owned);
     out.check();
     out.files.clear();
   }
+  return out;
+}
+
+WeightFile read_weight_types(const WeightPath& from) {
+  if (!from.path.ends_with(kNpz)) return read_weight_file(from);
+  WeightFile out;
+  out.path = from.path;
+  read_npz_types(open_npz(from), out);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Weights of other libraries, from their files.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,16 @@ struct WeightFile {
   void check() const;
 };
 
+// Called with the arrays of a .npz file under timm's names as its headers say, `data` empty, before any is unpacked: a small file
+// may unpack to much. It throws where they are not wanted.
+using CheckTypes = std::function<void(const models::ArrayViews& types)>;
+
 // A .safetensors file of timm's or Hugging Face's or an index of several, a file of torch.save (checkpoint/formats/torch_file.h), or
 // a .npz file of big_vision's: the arrays below `scope`, which a .npz file may have below "params" or "opt/target". Throws data
 // errors, also where a file does not fit its line in a SHA256SUMS of its directory or in <path>.sha256.
-WeightFile read_weight_file(const WeightPath& from);
+WeightFile read_weight_file(const WeightPath& from, const CheckTypes& check = {});
+
+// The same where types alone are asked for: arrays of a .npz file are without their data, and not unpacked.
+WeightFile read_weight_types(const WeightPath& from);
 
 }  // namespace tessera::state

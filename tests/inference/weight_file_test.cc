@@ -225,6 +225,46 @@ TEST(WeightFile, AnEncoderOfCapPaIsAViT) {
   }
 }
 
+TEST(WeightFile, TypesOfNumpysFilesAreThoseOfTheirArrays) {
+  for (const char* name : {"map", "scan", "cappa", "siglip", "siglip_scan"}) {
+    const std::string path = kFolder + "bv_" + name + ".npz";
+    const state::WeightFile file = state::read_weight_file({path, ""}), types = state::read_weight_types({path, ""});
+    EXPECT_EQ(types.naming, file.naming);
+    ASSERT_EQ(types.arrays.size(), file.arrays.size()) << name;
+    for (const auto& [array, view] : types.arrays) {
+      ASSERT_TRUE(file.arrays.contains(array)) << array;
+      EXPECT_EQ(view.type, file.arrays.at(array).type) << array;
+      EXPECT_TRUE(view.data.empty());
+    }
+  }
+}
+
+// A file of a megabyte may unpack to a gigabyte. Its elements are damaged here, which is told only if they are read.
+TEST(WeightFile, NumpysArraysOfOtherShapesAreNotUnpacked) {
+  const testing::TempDir dir;
+  std::vector<checkpoint::NpzArray> arrays = checkpoint::read_npz(kFolder + "bv_map.npz");
+  const auto spill_damaged = [&](const std::string& path) {
+    checkpoint::write_npz(path, arrays);
+    std::string bytes = testing::slurp(path);
+    const size_t header = bytes.find("NUMPY", bytes.find("params/head/kernel.npy"));
+    bytes[bytes.find('\n', header) + 5] ^= 1;
+    testing::spill(path, bytes);
+    const std::unique_ptr<models::ViT> model = small_vit("map");
+    const state::StateLayout layout = state::param_layout(models::parameters(*model));
+    state::HostArrays params = state::empty_params(layout);
+    return refusal([&] { state::init_from({.from = path}, *model, layout, params); });
+  };
+  EXPECT_THAT(spill_damaged(dir / "same.npz"), HasSubstr("the array `params/head/kernel.npy` is damaged"));
+  for (checkpoint::NpzArray& array : arrays) {
+    if (array.name != "params/head/kernel") continue;
+    array.type.dims = {16, 7};
+    array.data.resize(static_cast<size_t>(byte_count(array.type)));
+  }
+  const std::string error = spill_damaged(dir / "other.npz");
+  EXPECT_THAT(error, HasSubstr("head.weight is f32[7, 16], wanted [5, 16]"));
+  EXPECT_THAT(error, HasSubstr("--> " + dir / "other.npz"));
+}
+
 TEST(WeightFile, BigVisionsFilesAreWrittenAsTheyWereRead) {
   const testing::TempDir dir;
   for (const std::string name : {"map", "cappa", "siglip"}) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <charconv>
@@ -13,7 +14,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "store/encoding/zip_archive.h"
 #include "store/file.h"
 
 namespace tessera::checkpoint {
@@ -127,13 +127,16 @@ class HeaderParser {
   std::string_view text_;
 };
 
-// byte_count, or nothing where it does not fit.
+// byte_count, or nothing where it does not fit, or would not if the dimensions of no elements had one: what multiplies some of
+// the dimensions relies on that.
 std::optional<uint64_t> bytes_of(DType dtype, const Dims& dims) {
-  auto bytes = static_cast<uint64_t>(element_bytes(dtype));
+  int64_t bytes = element_bytes(dtype);
+  bool none = false;
   for (const int64_t size : dims) {
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return {};
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) return {};
+    none |= size == 0;
   }
-  return bytes;
+  return none ? 0 : static_cast<uint64_t>(bytes);
 }
 
 std::vector<std::byte> to_c_order(std::span<const std::byte> in, const TensorType& type) {
@@ -151,6 +154,52 @@ std::vector<std::byte> to_c_order(std::span<const std::byte> in, const TensorTyp
     }
   }
   return out;
+}
+
+// Magic, version, and the header's length.
+struct Preamble {
+  size_t begin = 0, end = 0;  // of the header
+};
+Preamble preamble(const std::string& name, std::string_view text, const std::string& where) {
+  if (text.size() < 10 || !text.starts_with(kMagic) || text[6] < 1 || text[6] > 3) fail(name, "is no .npy file", where);
+  const size_t width = text[6] == 1 ? 2 : 4;
+  uint32_t length = 0;
+  if (text.size() < 8 + width) fail(name, "ends early", where);
+  std::memcpy(&length, text.data() + 8, width);
+  return {8 + width, 8 + width + length};
+}
+
+struct Described {
+  TensorType type;
+  bool fortran = false;
+  size_t start = 0;  // of the elements
+};
+// What the first bytes of a .npy file of `size` bytes say.
+Described describe(const std::string& name, std::string_view text, uint64_t size, const std::string& where) {
+  const auto [begin, end] = preamble(name, text, where);
+  if (end > text.size()) fail(name, "ends early", where);
+  std::optional<Header> header = HeaderParser(text.substr(begin, end - begin)).parse();
+  if (!header) fail(name, "has a header that numpy did not write", where);
+  const std::optional<DType> dtype = to_dtype(header->descr);
+  if (!dtype) fail(name, fmt::format("has elements of the kind `{}`, which is not known here", header->descr), where);
+  Described array{{*dtype, std::move(header->dims)}, header->fortran, end};
+  const std::optional<uint64_t> bytes = bytes_of(*dtype, array.type.dims);
+  if (bytes != size - end) fail(name, fmt::format("is {} and has {} bytes", to_string(array.type), size - end), where);
+  return array;
+}
+
+// Of an array that is not unpacked.
+TensorType type_of(const ZipArchive& archive, uint64_t index, const std::string& name, const std::string& where) {
+  // NumPy's own are of 118 bytes, or 64 more where there are many dimensions, and it reads none of more than 10,000.
+  constexpr size_t kUsual = 256, kMost = 16384;
+  const auto text_of = [](const std::vector<std::byte>& bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  std::vector<std::byte> head = archive.head(index, kUsual);
+  const size_t end = preamble(name, text_of(head), where).end;
+  if (end > kMost) fail(name, "has a header that numpy did not write", where);
+  if (end > head.size()) head = archive.head(index, end);
+  return describe(name, text_of(head), archive.unpacked_size(index), where).type;
 }
 
 struct ZipDiscarder {
@@ -239,47 +288,42 @@ class ArchiveWriter {
 }  // namespace
 
 NpzArray parse_npy(std::string name, std::vector<std::byte> file, const std::string& where) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  if (text.size() < 10 || !text.starts_with(kMagic) || text[6] < 1 || text[6] > 3) fail(name, "is no .npy file", where);
-  const size_t width = text[6] == 1 ? 2 : 4;
-  uint32_t length = 0;
-  if (text.size() < 8 + width) fail(name, "ends early", where);
-  std::memcpy(&length, text.data() + 8, width);
-  const size_t start = 8 + width + length;
-  if (start > text.size()) fail(name, "ends early", where);
-  std::optional<Header> header = HeaderParser(text.substr(8 + width, length)).parse();
-  if (!header) fail(name, "has a header that numpy did not write", where);
-  const std::optional<DType> dtype = to_dtype(header->descr);
-  if (!dtype) fail(name, fmt::format("has elements of the kind `{}`, which is not known here", header->descr), where);
-  NpzArray array{std::move(name), {*dtype, std::move(header->dims)}, {}};
-  const std::optional<uint64_t> bytes = bytes_of(*dtype, array.type.dims);
-  if (bytes != file.size() - start) {
-    fail(array.name, fmt::format("is {} and has {} bytes", to_string(array.type), file.size() - start), where);
-  }
-  if (header->fortran && array.type.rank() > 1) {
-    array.data = to_c_order(std::span(file).subspan(start), array.type);
+  Described array = describe(name, {reinterpret_cast<const char*>(file.data()), file.size()}, file.size(), where);
+  NpzArray out{std::move(name), std::move(array.type), {}};
+  if (array.fortran && out.type.rank() > 1) {
+    out.data = to_c_order(std::span(file).subspan(array.start), out.type);
   } else {
-    file.erase(file.begin(), file.begin() + static_cast<ptrdiff_t>(start));
-    array.data = std::move(file);
+    file.erase(file.begin(), file.begin() + static_cast<ptrdiff_t>(array.start));
+    out.data = std::move(file);
   }
-  return array;
+  return out;
 }
 
-std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes) {
-  const ZipArchive archive(path, "an .npz file", "array");
+NpzFile::NpzFile(const std::string& path, const std::vector<std::string>& prefixes)
+    : path_(path), archive_(path, "an .npz file", "array") {
   for (const std::string& prefix : prefixes) {
-    const std::vector<uint64_t> entries = entries_with(archive, prefix, path);
-    if (entries.empty()) continue;
-    archive.check_sizes(entries);
-    std::vector<NpzArray> arrays;
-    for (const uint64_t i : entries) {
-      const std::string name = array_name(archive, i);
-      arrays.push_back(parse_npy(name, archive.bytes(i), path));
-      arrays.back().name.erase(0, prefix.size());
+    const std::vector<uint64_t> found = entries_with(archive_, prefix, path);
+    if (found.empty()) continue;
+    archive_.check_sizes(found);
+    for (const uint64_t i : found) {
+      std::string name = array_name(archive_, i);
+      TensorType type = type_of(archive_, i, name, path);
+      name.erase(0, prefix.size());
+      entries_.push_back({std::move(name), std::move(type), i});
     }
-    return arrays;
+    return;
   }
-  none_begins_with(prefixes.back(), archive, path);
+  none_begins_with(prefixes.back(), archive_, path);
+}
+
+NpzArray NpzFile::read(const Entry& entry) const { return parse_npy(entry.name, archive_.bytes(entry.index), path_); }
+
+std::vector<NpzArray> read_npz(const std::string& path, const std::vector<std::string>& prefixes) {
+  const NpzFile file(path, prefixes);
+  std::vector<NpzArray> arrays;
+  arrays.reserve(file.entries().size());
+  for (const NpzFile::Entry& entry : file.entries()) arrays.push_back(file.read(entry));
+  return arrays;
 }
 
 void write_npz(const std::string& path, const std::vector<NpzArray>& arrays) {

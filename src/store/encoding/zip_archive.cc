@@ -27,6 +27,33 @@ struct FileCloser {
 
 }  // namespace
 
+// One entry, being unpacked.
+class ZipArchive::Reader {
+ public:
+  Reader(const ZipArchive& archive, uint64_t index)
+      : archive_(archive), index_(index), file_(zip_fopen_index(archive.archive_.get(), index, 0)) {
+    if (!file_) archive.fail(index, fmt::format("cannot be read: {}", zip_strerror(archive.archive_.get())));
+  }
+  // At least one byte, where there is room for one. Throws at the end.
+  size_t read(std::span<std::byte> to) {
+    const zip_int64_t got = zip_fread(file_.get(), to.data(), to.size());
+    if (got <= 0) damaged();
+    return static_cast<size_t>(got);
+  }
+  // The checksum is compared when the end is read.
+  void end() {
+    std::byte beyond;
+    if (zip_fread(file_.get(), &beyond, 1) < 0) damaged();
+  }
+
+ private:
+  [[noreturn]] void damaged() { archive_.fail(index_, fmt::format("is damaged: {}", zip_file_strerror(file_.get()))); }
+
+  const ZipArchive& archive_;
+  uint64_t index_;
+  std::unique_ptr<zip_file_t, FileCloser> file_;
+};
+
 void ZipArchive::Closer::operator()(zip* archive) const { zip_discard(archive); }
 
 ZipArchive::ZipArchive(const std::string& path, const std::string& what, std::string entry)
@@ -105,19 +132,21 @@ bool ZipArchive::executable(uint64_t index) const { return (unix_mode(index) & S
 
 void ZipArchive::read(uint64_t index, const std::function<void(std::span<const std::byte>)>& take) const {
   uint64_t left = unpacked_size(index);
-  const std::unique_ptr<zip_file_t, FileCloser> file(zip_fopen_index(archive_.get(), index, 0));
-  if (!file) fail(index, fmt::format("cannot be read: {}", zip_strerror(archive_.get())));
-  const auto damaged = [&] { fail(index, fmt::format("is damaged: {}", zip_file_strerror(file.get()))); };
+  Reader reader(*this, index);
   std::vector<std::byte> part(std::min<uint64_t>(kPart, left));
   while (left > 0) {
-    const zip_int64_t got = zip_fread(file.get(), part.data(), std::min<uint64_t>(part.size(), left));
-    if (got <= 0) damaged();
-    take(std::span(part).first(static_cast<size_t>(got)));
-    left -= static_cast<uint64_t>(got);
+    const size_t got = reader.read(std::span(part).first(std::min<uint64_t>(part.size(), left)));
+    take(std::span(part).first(got));
+    left -= got;
   }
-  // The checksum is compared when the end is read.
-  std::byte beyond;
-  if (zip_fread(file.get(), &beyond, 1) < 0) damaged();
+  reader.end();
+}
+
+std::vector<std::byte> ZipArchive::head(uint64_t index, size_t most) const {
+  std::vector<std::byte> bytes(std::min<uint64_t>(most, unpacked_size(index)));
+  Reader reader(*this, index);
+  for (size_t at = 0; at < bytes.size();) at += reader.read(std::span(bytes).subspan(at));
+  return bytes;
 }
 
 std::vector<std::byte> ZipArchive::bytes(uint64_t index) const {

@@ -36,7 +36,9 @@ class ZipArchive {
   bool executable(uint64_t index) const;
   // Unpacked; the checksum is compared.
   std::vector<std::byte> bytes(uint64_t index) const;
-  // The same in parts, in order.
+  // The first `most` of them, or all; the checksum is not compared.
+  std::vector<std::byte> head(uint64_t index, size_t most) const;
+  // All in parts, in order.
   void read(uint64_t index, const std::function<void(std::span<const std::byte>)>& take) const;
 
   // What a file of so many bytes may unpack to altogether. Weights hardly pack.
@@ -50,6 +52,8 @@ class ZipArchive {
   // Type and permissions as Unix has them; 0 where another system wrote it.
   uint32_t unix_mode(uint64_t index) const;
   [[noreturn]] void fail(uint64_t index, const std::string& what) const;
+
+  class Reader;
 
   struct Closer {
     void operator()(zip* archive) const;

@@ -164,6 +164,35 @@ TEST(Npz, WhatUnpacksToFarMoreIsRefused) {
   EXPECT_THAT(failure([&] { read_npz(path); }), HasSubstr("unpacks to more than 1.86 GiB, from 2.00 MiB"));
 }
 
+// Headers are read alone: elements that are damaged, and as many as a header claims, are not looked at before they are asked for.
+TEST(Npz, ArraysAreDescribedBeforeTheyAreUnpacked) {
+  const testing::TempDir dir;
+  const std::string path = dir / "a.npz";
+  NpzArray array = zeros("w/a", 1 << 20);
+  array.data.back() = std::byte{1};
+  write_npz(path, {array, zeros("w/b", 3)});
+  std::string bytes = testing::slurp(path);
+  const size_t at = bytes.find('\x01', bytes.find("(1048576,)"));
+  bytes[at] = 2;
+  testing::spill(path, bytes);
+  const NpzFile file(path, {"w/"});
+  ASSERT_EQ(file.entries().size(), 2u);
+  EXPECT_EQ(file.entries()[0].name, "a");
+  EXPECT_EQ(file.entries()[0].type, (TensorType{DType::kU8, {1 << 20}}));
+  EXPECT_EQ(file.read(file.entries()[1]).data, std::vector<std::byte>(3));
+  EXPECT_THAT(failure([&] { static_cast<void>(file.read(file.entries()[0])); }), HasSubstr("the array `w/a.npy` is damaged"));
+  bytes.replace(bytes.find("(1048576,)"), 10, "(1048577,)");
+  testing::spill(path, bytes);
+  EXPECT_THAT(failure([&] { const NpzFile other(path); }), HasSubstr("is u8[1048577] and has 1048576 bytes"));
+}
+
+// [0, 2^40, 2^40] has no elements; what multiplies two of its dimensions would leave 64 bits.
+TEST(Npz, DimensionsOfNoElementsAreBoundedToo) {
+  const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 1099511627776, 1099511627776), }";
+  EXPECT_THAT(failure([&] { parse_npy("a", npy(header, ""), "f"); }), HasSubstr("and has 0 bytes"));
+  EXPECT_TRUE(parse_npy("a", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 0, 5), }", ""), "f").data.empty());
+}
+
 TEST(Npz, NamesGivenTwiceAreRefused) {
   const testing::TempDir dir;
   const std::string path = dir / "a.npz";
