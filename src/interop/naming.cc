@@ -165,6 +165,13 @@ std::optional<models::Array> take(models::Arrays& arrays, const std::string& nam
   return node.empty() ? std::nullopt : std::optional(std::move(node.mapped()));
 }
 
+// Whether one may stand below the other: they differ in the first dimension at most.
+bool may_be_joined(const models::Array& a, const models::Array& b) {
+  const Dims &above = a.type.dims, &below = b.type.dims;
+  return a.type.dtype == b.type.dtype && !above.empty() && above.size() == below.size() &&
+         std::equal(above.begin() + 1, above.end(), below.begin() + 1);
+}
+
 void row_to_timm(const Row& row, const Table& table, const std::string& where, models::Arrays& in, models::Arrays& out) {
   each_block(in, table.their_scope + row.theirs[0], [&](const std::optional<int64_t>& block) {
     for (const Leaf& leaf : leaves(row.form)) {
@@ -180,6 +187,11 @@ void row_to_timm(const Row& row, const Table& table, const std::string& where, m
                            where);
         }
         parts.push_back(to_timm_layout(std::move(*part), row.form, leaf));
+        if (row.theirs.size() > 1 && !may_be_joined(parts.front(), parts.back())) {
+          throw data_error(fmt::format("the array `{}` is {}, which cannot stand below the others of its layer", one_line(name),
+                                       to_string(parts.back().type)),
+                           where);
+        }
       }
       if (!parts.empty()) out[numbered(table.timm_scope + row.timm, block) + leaf.timm] = join_rows(parts);
     }

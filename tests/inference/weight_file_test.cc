@@ -265,6 +265,24 @@ TEST(WeightFile, NumpysArraysOfOtherShapesAreNotUnpacked) {
   EXPECT_THAT(error, HasSubstr("--> " + dir / "other.npz"));
 }
 
+// Queries, keys and values become one array, of which all have to have the columns.
+TEST(WeightFile, PartsThatDoNotGoTogetherAreRefused) {
+  const auto refusal_of = [](const char* name, const Dims& dims) {
+    models::Arrays arrays;
+    const std::string block = "vit.encoder.layer.0.attention.attention.";
+    for (const char* part : {"query", "key", "value"}) {
+      arrays[block + part + ".weight"] = models::array_f32({2, 3}, {1, 2, 3, 4, 5, 6});
+      arrays[block + part + ".bias"] = models::array_f32({2}, {1, 2});
+    }
+    EXPECT_EQ(interop::to_timm_naming(models::views(arrays), interop::Naming::kHuggingFace, "file").size(), 2u);
+    arrays[block + name] = models::array_f32(dims, std::vector<float>(static_cast<size_t>(element_count(dims))));
+    return refusal([&] { interop::to_timm_naming(models::views(arrays), interop::Naming::kHuggingFace, "file"); });
+  };
+  EXPECT_THAT(refusal_of("value.weight", {2, 0}), HasSubstr("value.weight` is f32[2, 0], which cannot stand below the others"));
+  EXPECT_THAT(refusal_of("key.weight", {2, 3, 1}), HasSubstr("key.weight` is f32[2, 3, 1], which"));
+  EXPECT_THAT(refusal_of("query.bias", {}), HasSubstr("query.bias` is f32[], which"));
+}
+
 TEST(WeightFile, BigVisionsFilesAreWrittenAsTheyWereRead) {
   const testing::TempDir dir;
   for (const std::string name : {"map", "cappa", "siglip"}) {
