@@ -59,15 +59,15 @@ std::map<std::string, std::string> parse_checksums(std::string_view text, const 
     std::string sum = line.substr(0, kDigits);
     std::ranges::transform(sum, sum.begin(),
                            [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::string name(trim(line.substr(std::min(line.size(), kDigits + 2))));
+    while (name.starts_with("./")) name.erase(0, 2);
     // Behind the checksum a space and another one or, of a file taken as binary, '*'.
-    const bool well_formed = line.size() > kDigits + 2 && std::ranges::all_of(sum, is_digit) && line[kDigits] == ' ' &&
-                             (line[kDigits + 1] == ' ' || line[kDigits + 1] == '*');
+    const bool well_formed = !name.empty() && line.size() > kDigits + 2 && std::ranges::all_of(sum, is_digit) &&
+                             line[kDigits] == ' ' && (line[kDigits + 1] == ' ' || line[kDigits + 1] == '*');
     if (!well_formed) {
       throw data_error("is no line of a SHA-256 list (64 digits, two spaces, a file's name)",
                        fmt::format("{}:{}", path, number), "make the list again with sha256sum, or remove it");
     }
-    std::string name(trim(line.substr(kDigits + 2)));
-    if (name.starts_with("./")) name.erase(0, 2);
     sums[std::move(name)] = std::move(sum);
   }
   return sums;

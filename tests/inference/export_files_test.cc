@@ -318,12 +318,12 @@ TEST(ExportFile, WhatIsNoExportStays) {
 TEST(Checksums, AreReadAsSha256sumWritesThem) {
   const std::string sum(64, 'a');
   const auto sums =
-      store::parse_checksums("# a comment\n" + sum + "  one\n\n" + std::string(64, 'B') + " *./two words\r\n", "SHA256SUMS");
+      store::parse_checksums("# a comment\n" + sum + "  one\n\n" + std::string(64, 'B') + " *././two words\r\n", "SHA256SUMS");
   EXPECT_EQ(sums.size(), 2u);
   EXPECT_EQ(sums.at("one"), sum);
   EXPECT_EQ(sums.at("two words"), std::string(64, 'b'));
-  for (const std::string& line :
-       {std::string("x"), sum + " one", std::string(64, 'g') + "  one", sum + "  ", "SHA256 (one) = " + sum}) {
+  for (const std::string& line : {std::string("x"), sum + " one", std::string(64, 'g') + "  one", sum + "  ", sum + "     ",
+                                  sum + "  ./", "SHA256 (one) = " + sum}) {
     EXPECT_THAT(refusal([&] { store::parse_checksums("\n" + line, "SHA256SUMS"); }), HasSubstr("SHA256SUMS:2")) << line;
   }
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,12 +10,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/text/json.h"
 #include "base/text/text.h"
 #include "http/web_client.h"
 #include "store/servers/hugging_face.h"
 #include "store/servers/object_server.h"
+#include "store/servers/web_answers.h"
 
 namespace tessera::store {
 namespace {
@@ -124,30 +122,9 @@ http::WebReply transfer(const std::string& url, Use&& use) {
   }
 }
 
-std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return failed == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 std::string header(const http::WebReply& reply, const std::string& name) {
   const auto found = reply.headers.find(name);
   return found == reply.headers.end() ? std::string() : found->second;
-}
-
-// Of "bytes 0-499/1234" or "bytes */1234".
-struct ContentRange {
-  std::optional<int64_t> first, size;
-};
-ContentRange content_range(const http::WebReply& reply) {
-  const std::string value = header(reply, "content-range");
-  std::string_view text = value;
-  constexpr std::string_view kBytes = "bytes ";
-  if (!text.starts_with(kBytes)) return {};
-  text.remove_prefix(kBytes.size());
-  const size_t slash = text.find('/'), dash = text.find('-');
-  if (slash == std::string_view::npos) return {};
-  return {dash < slash ? number(text.substr(0, dash)) : std::nullopt, number(text.substr(slash + 1))};
 }
 
 // What the Hub says of the file wins over what the server says to which it leads.
@@ -197,8 +174,8 @@ class WebObject final : public ServedObject {
   explicit WebObject(std::string url) : url_(std::move(url)) {
     std::byte first{};
     const RangeReply part = fetch_part(url_, 0, {&first, 1});
-    const ContentRange range = content_range(part.reply);
-    std::optional<int64_t> size = part.reply.status == 200 ? number(header(part.reply, "content-length")) : range.size;
+    const ContentRange range = parse_content_range(header(part.reply, "content-range"));
+    std::optional<int64_t> size = part.reply.status == 200 ? parse_length(header(part.reply, "content-length")) : range.size;
     if (part.reply.status != 200 && part.reply.status != 206 && !(part.reply.status == 416 && size == 0))
       refuse(part.reply, url_);
     if (!size)
@@ -221,7 +198,7 @@ class WebObject final : public ServedObject {
     if (ran_out) part = fetch_part(url_, offset, out);
     if (part.reply.status != 200 && part.reply.status != 206) refuse(part.reply, url_);
     if (ran_out) set_direct_url(part.reply.url);
-    const auto first = content_range(part.reply).first;
+    const auto first = parse_content_range(header(part.reply, "content-range")).first;
     if (part.got != static_cast<int64_t>(out.size()) || (part.reply.status == 206 && first && *first != offset))
       throw ServerError("the answer is shorter than what was asked for", "", true);
     return part.got;
@@ -244,43 +221,17 @@ class WebObject final : public ServedObject {
   std::string direct_;  // where redirects led
 };
 
-// The address of the next page: Link: <https://…>; rel="next".
-std::string next_page(const http::WebReply& reply) {
-  const std::string link = header(reply, "link");
-  const size_t begin = link.find('<'), end = link.find('>');
-  if (begin == std::string::npos || end == std::string::npos || link.find("rel=\"next\"") == std::string::npos) return "";
-  return link.substr(begin + 1, end - begin - 1);
-}
-
-// From the hash that the Hub lists for a file.
-int64_t version_of(const nlohmann::json& entry) {
-  return static_cast<int64_t>(hash128(entry.at("oid").get<std::string>()).low >> 1);
-}
-
 // Files of a repository of the Hub below a folder, and folders. False where there is no such folder.
 bool list_hub(const HubPath& place, bool deep, const ObjectServer::Visit& visit) {
   std::string url = fmt::format("{}/api/{}/{}/tree/{}/{}{}", hub_endpoint(), place.kind, place.name,
                                 escaped_name(place.revision), escaped(place.path, true), deep ? "?recursive=true" : "");
-  const size_t below = place.path.empty() ? 0 : place.path.size() + 1;
   while (!url.empty()) {
     if (!url.starts_with(hub_endpoint() + "/")) throw ServerError("the listing goes on on another server", "", false);
     const http::WebReply reply = transfer(url, [&](http::WebClient& client) { return client.request(url, ""); });
     if (reply.status == 404) return false;
     if (reply.status != 200) refuse(reply, url);
-    const JsonResult read = read_json(reply.body);
-    if (!read.value.is_array()) throw ServerError("the server's listing is none", "look at HF_ENDPOINT", false);
-    try {
-      for (const auto& entry : read.value) {
-        const auto path = entry.at("path").get<std::string>();
-        if (path.size() <= below || !path.starts_with(place.path)) continue;
-        const bool folder = entry.at("type").get<std::string>() == "directory";
-        visit(path.substr(below), folder ? ObjectInfo{ObjectKind::kFolder}
-                                         : ObjectInfo{ObjectKind::kObject, entry.at("size").get<int64_t>(), version_of(entry)});
-      }
-    } catch (const nlohmann::json::exception&) {
-      throw ServerError("the server's listing is none", "look at HF_ENDPOINT", false);
-    }
-    url = next_page(reply);
+    read_hub_tree(reply.body, place.path, visit);
+    url = next_page(header(reply, "link"));
   }
   return true;
 }
