@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text/json.h"
 #include "base/text/text.h"
 #include "http/web_client.h"
+#include "state/hub_listing.h"
 #include "store/encoding/digest.h"
 #include "store/fetch_file.h"
 #include "store/file.h"
@@ -29,55 +29,6 @@ namespace {
 
 constexpr std::string_view kZero("\0", 1);  // what git puts between a blob's size and its bytes
 constexpr const char* kIndex = "model.safetensors.index.json";
-
-// A file of the model, as the Hub lists it.
-struct HubFile {
-  std::string name;
-  int64_t size = 0;
-  std::string hash;  // SHA-256 of a large file; of others git's of a blob
-  bool large = false;
-};
-
-struct Listing {
-  std::string commit;
-  std::vector<HubFile> files;
-
-  const HubFile* find(std::string_view name) const {
-    const auto at = std::ranges::find(files, name, &HubFile::name);
-    return at == files.end() ? nullptr : &*at;
-  }
-};
-
-bool is_hash(std::string_view text, size_t size) {
-  return text.size() == size &&
-         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-// Names that are no plain file names are left out: none of them is wanted, and they could lead anywhere.
-bool is_file_name(std::string_view name) {
-  return !name.empty() && name.front() != '.' &&
-         std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
-}
-
-Listing parse_listing(const std::string& text, const std::string& url) {
-  const nlohmann::json json = parse_json(text, url);
-  Listing out;
-  try {
-    out.commit = json.at("sha").get<std::string>();
-    if (!is_hash(out.commit, 40)) throw data_error("names no commit", url);
-    for (const nlohmann::json& entry : json.at("siblings")) {
-      HubFile file{entry.at("rfilename").get<std::string>(), 0, "", entry.contains("lfs") && entry["lfs"].is_object()};
-      if (!is_file_name(file.name)) continue;
-      file.size = entry.at("size").get<int64_t>();
-      file.hash = file.large ? entry["lfs"].at("sha256").get<std::string>() : entry.at("blobId").get<std::string>();
-      if (!is_hash(file.hash, file.large ? 64 : 40)) throw data_error(fmt::format("has no hash of `{}`", file.name), url);
-      out.files.push_back(std::move(file));
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw data_error(fmt::format("is no listing of a model: {}", error.what()), url);
-  }
-  return out;
-}
 
 // Of one file of the cache, as huggingface_hub's: two processes don't write the same file. Where the file system knows no locks, or
 // another user owns the lock, it locks nothing.
@@ -110,7 +61,7 @@ class ModelDownload {
         client_(options()) {}
 
   std::string run() {
-    const Listing listing = list();
+    const HubListing listing = list();
     for (const HubFile* file : wanted(listing)) {
       fetch(*file, listing.commit);
       show(*file, listing.commit);
@@ -131,8 +82,8 @@ class ModelDownload {
     return options;
   }
 
-  Listing list();
-  std::vector<const HubFile*> wanted(const Listing& listing) const;
+  HubListing list();
+  std::vector<const HubFile*> wanted(const HubListing& listing) const;
   void fetch(const HubFile& file, const std::string& commit);
   bool is_whole(const HubFile& file, const std::string& path) const;
   void show(const HubFile& file, const std::string& commit) const;
@@ -158,18 +109,18 @@ void ModelDownload::refuse(const http::WebReply& reply, const std::string& url) 
                : "its page shows its exact name; a model behind a form needs an account: set HF_TOKEN (hf auth login)");
 }
 
-Listing ModelDownload::list() {
+HubListing ModelDownload::list() {
   const std::string url = fmt::format("{}/api/models/{}/revision/{}?blobs=true", store::hub_endpoint(), model_.name,
                                       client_.escaped(model_.revision));
   for (int tried = 1;; ++tried) {
     const http::WebReply reply = client_.request(url, "");
-    if (reply.status == 200) return parse_listing(reply.body, url);
+    if (reply.status == 200) return parse_hub_listing(reply.body, url);
     if (reply.status < 500 || tried == store::kFetchTries) refuse(reply, url);
     store::wait_before_trying_again(tried);
   }
 }
 
-std::vector<const HubFile*> ModelDownload::wanted(const Listing& listing) const {
+std::vector<const HubFile*> ModelDownload::wanted(const HubListing& listing) const {
   std::vector<const HubFile*> out;
   const auto add = [&](std::string_view name) {
     const HubFile* file = listing.find(name);
