@@ -1,6 +1,8 @@
 #include <limits>
 
+#include "base/text/json.h"
 #include "fuzz/targets.h"
+#include "monitor/mlflow/answers.h"
 #include "monitor/process_figures.h"
 #include "monitor/tensorboard/event.h"
 #include "monitor/tensorboard/event_files.h"
@@ -76,11 +78,34 @@ bool wandb(std::string_view bytes) {
   });
 }
 
+// An answer of MLflow's server, whatever was asked.
+bool mlflow(std::string_view bytes) {
+  const JsonResult read = read_json(bytes);
+  monitor::mlflow_has_none(404, read.value);
+  const auto reads = [&](const char* place) {
+    return parses([&] {
+      monitor::mlflow_text_at(read.value, nlohmann::json::json_pointer(place));
+      return true;
+    });
+  };
+  bool any = reads("/experiment/experiment_id");
+  any |= reads("/run/info/run_id");
+  any |= parses([&] { return monitor::mlflow_run(read.value, "id").id == "id"; });
+  any |= parses([&] {
+    const monitor::MlflowPointPage page = monitor::mlflow_points(read.value);
+    return !page.points.empty() || !page.next.empty();
+  });
+  return any;
+}
+
 }  // namespace
 
 const std::vector<NamedTarget>& monitor_targets() {
-  static const std::vector<NamedTarget> all = {
-      {"event", event, 1024}, {"events", events, 4096}, {"host_figures", host_figures, 1024}, {"wandb", wandb, 1024}};
+  static const std::vector<NamedTarget> all = {{"event", event, 1024},
+                                               {"events", events, 4096},
+                                               {"host_figures", host_figures, 1024},
+                                               {"wandb", wandb, 1024},
+                                               {"mlflow", mlflow, 512}};
   return all;
 }
 

@@ -27,7 +27,7 @@ const std::vector<NamedTarget>& pp_targets();          // preprocessing chains
 const std::vector<NamedTarget>& checkpoint_targets();  // files of weights and those beside them
 const std::vector<NamedTarget>& config_targets();      // recipes and what is written in them
 const std::vector<NamedTarget>& models_targets();      // directories of timm's and Hugging Face's
-const std::vector<NamedTarget>& monitor_targets();     // files of TensorBoard, W&B and the live page
+const std::vector<NamedTarget>& monitor_targets();     // files of TensorBoard, W&B and the live page, answers of MLflow
 const std::vector<NamedTarget>& train_targets();       // what a checkpoint knows besides arrays, the Hub's listings
 const std::vector<NamedTarget>& report_targets();      // what a run leaves for its report
 const std::vector<NamedTarget>& http_targets();        // requests for pages

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text/json.h"
 #include "monitor/mlflow/client.h"
 #include "monitor/mlflow/names.h"
 #include "support/one_reply.h"
@@ -56,6 +57,25 @@ TEST(Mlflow, WhatTheServerRefusesIsSaidWithoutSecrets) {
   const std::string said = refusal([&] { MlflowClient(of).find_run("run"); });
   EXPECT_THAT(said, HasSubstr("401"));
   EXPECT_THAT(said, Not(HasSubstr("the-token")));
+}
+
+TEST(Mlflow, AnswersThatNoServerGivesAreErrors) {
+  const auto points = [](const char* text) { return mlflow_points(read_json(text).value); };
+  const std::map<int64_t, double> wanted = {{0, 1}, {12, 1.5}};
+  EXPECT_EQ(points(R"({"metrics": [{"value": 1.5, "step": "12"}, {"value": "1"}]})").points, wanted);
+  const std::string no_server = "what answers at MLFLOW_TRACKING_URI is no MLflow server";
+  for (const char* text :
+       {"[]", R"({"metrics": [{"value": 1, "step": 1e300}]})", R"({"metrics": [{"value": 1, "step": "1.5"}]})",
+        R"({"metrics": [1]})", R"({"next_page_token": 1})"}) {
+    EXPECT_EQ(refusal([&] { points(text); }), no_server) << text;
+  }
+  // It would be asked for ever.
+  EXPECT_EQ(refusal([] { mlflow_points(read_json(R"({"next_page_token": "x"})").value, "x"); }), no_server);
+  EXPECT_EQ(refusal([] { mlflow_run(read_json(R"({"run": {"info": []}})").value, "id"); }), no_server);
+  EXPECT_EQ(refusal([] { mlflow_text_at(read_json("{}").value, nlohmann::json::json_pointer("/run/info/run_id")); }),
+            no_server);
+  EXPECT_FALSE(mlflow_has_none(404, read_json(R"({"error_code": 7})").value));
+  EXPECT_TRUE(mlflow_has_none(404, read_json(R"({"error_code": "RESOURCE_DOES_NOT_EXIST"})").value));
 }
 
 TEST(Mlflow, TheEnvironmentNamesTheServer) {

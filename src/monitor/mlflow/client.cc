@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -23,7 +22,6 @@ using Json = nlohmann::json;
 constexpr size_t kMaxPairs = 100;
 constexpr int64_t kPage = 25'000;
 constexpr size_t kShownReason = 300;  // characters of what a server says
-constexpr const char* kNotThere = "RESOURCE_DOES_NOT_EXIST";
 
 int64_t milliseconds(double seconds) { return std::llround(seconds * 1000); }
 
@@ -32,12 +30,6 @@ Json number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return value;
-}
-
-// Some servers write 64-bit numbers as texts, as that mapping has it too; what is left out is 0.
-double number_at(const Json& json, const char* key) {
-  const Json value = json.value(key, Json(0));
-  return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr) : value.get<double>();
 }
 
 Json pairs_of(const MlflowPairs& pairs) {
@@ -92,7 +84,7 @@ struct MlflowClient::Reply {
 MlflowClient::Reply MlflowClient::call(const std::string& path, const std::string& json) {
   const http::WebReply reply = http_.request(uri_ + "/api/2.0/mlflow/" + path, json);
   Json body = read_json(reply.body).value;
-  if (reply.status == 404 && body.is_object() && body.value("error_code", "") == kNotThere) return {Json(), false};
+  if (mlflow_has_none(reply.status, body)) return {Json(), false};
   if (reply.status != 200) throw data_error(reason_of(reply.status, body));
   if (!body.is_object()) throw data_error("what answers at MLFLOW_TRACKING_URI is no MLflow server");
   return {std::move(body), true};
@@ -107,16 +99,17 @@ std::string MlflowClient::experiment() {
   if (std::string id = environment_variable("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
   const std::string name = environment_variable("MLFLOW_EXPERIMENT_NAME");
   if (name.empty()) return "0";
+  const Json::json_pointer place("/experiment/experiment_id");
   const std::string query = "experiments/get-by-name?experiment_name=" + http_.escaped(name);
   Reply found = call(query);
-  if (found.there) return found.body.at("experiment").at("experiment_id");
+  if (found.there) return mlflow_text_at(found.body, place);
   try {
-    return call("experiments/create", text_of({{"name", name}})).body.at("experiment_id");
+    return mlflow_text_at(call("experiments/create", text_of({{"name", name}})).body, Json::json_pointer("/experiment_id"));
   } catch (const Error&) {
     // Another run may have made it meanwhile.
     found = call(query);
     if (!found.there) throw;
-    return found.body.at("experiment").at("experiment_id");
+    return mlflow_text_at(found.body, place);
   }
 }
 
@@ -126,19 +119,13 @@ std::string MlflowClient::create_run(const std::string& experiment, const std::s
       {"experiment_id", experiment}, {"run_name", name}, {"start_time", milliseconds(time)}, {"tags", pairs_of(tags)}};
   const Reply reply = call("runs/create", text_of(request));
   if (!reply.there) throw data_error(fmt::format("the server has no experiment {}", experiment));
-  return reply.body.at("run").at("info").at("run_id");
+  return mlflow_text_at(reply.body, Json::json_pointer("/run/info/run_id"));
 }
 
 std::optional<MlflowRunInfo> MlflowClient::find_run(const std::string& id) {
   const Reply reply = call("runs/get?run_id=" + http_.escaped(id));
   if (!reply.there) return std::nullopt;
-  MlflowRunInfo out{id, true, {}, {}};
-  const Json& run = reply.body.at("run");
-  out.active = run.at("info").value("lifecycle_stage", "active") == "active";
-  const Json data = run.value("data", Json::object());
-  for (const Json& param : data.value("params", Json::array())) out.params[param.at("key")] = param.value("value", "");
-  for (const Json& metric : data.value("metrics", Json::array())) out.metrics.push_back(metric.at("key"));
-  return out;
+  return mlflow_run(reply.body, id);
 }
 
 std::map<int64_t, double> MlflowClient::points(const std::string& run, const std::string& key) {
@@ -150,10 +137,9 @@ std::map<int64_t, double> MlflowClient::points(const std::string& run, const std
     if (!token.empty()) query += "&page_token=" + http_.escaped(token);
     const Reply reply = call(query);
     if (!reply.there) break;
-    for (const Json& point : reply.body.value("metrics", Json::array())) {
-      points[static_cast<int64_t>(number_at(point, "step"))] = number_at(point, "value");
-    }
-    token = reply.body.value("next_page_token", "");
+    MlflowPointPage page = mlflow_points(reply.body, token);
+    for (const auto& [step, value] : page.points) points[step] = value;
+    token = std::move(page.next);
   } while (!token.empty());
   return points;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "http/web_client.h"
+#include "monitor/mlflow/answers.h"
 
 namespace tessera::monitor {
 
@@ -31,14 +32,6 @@ struct MlflowPoint {
   double value = 0;
   int64_t time = 0;  // milliseconds since 1970
   int64_t step = 0;
-};
-
-// What the server has of a run.
-struct MlflowRunInfo {
-  std::string id;
-  bool active = true;  // nobody deleted it
-  std::map<std::string, std::string> params;
-  std::vector<std::string> metrics;  // their keys
 };
 
 // For one thread. All functions throw a data Error where the server is not reached or refuses.
