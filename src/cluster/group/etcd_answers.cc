@@ -1,0 +1,78 @@
+#include "cluster/group/etcd_answers.h"
+
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "base/text/base64.h"
+#include "base/text/json.h"
+
+namespace tessera::group {
+namespace {
+
+using nlohmann::json;
+
+// What is there under `name`, or null.
+const json& at(const json& value, const char* name) {
+  static const json none;
+  if (!value.is_object()) return none;
+  const auto found = value.find(name);
+  return found == value.end() ? none : *found;
+}
+
+const std::string* text_at(const json& value, const char* name) { return at(value, name).get_ptr<const json::string_t*>(); }
+
+std::optional<int64_t> number(std::string_view text) {
+  int64_t value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, failed] = std::from_chars(text.data(), last, value);
+  return failed == std::errc() && end == last && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<KeyValue>> etcd_pairs(const json& answer) {
+  std::vector<KeyValue> found;
+  const json& pairs = at(answer, "kvs");
+  if (!pairs.is_null() && !pairs.is_array()) return {};
+  for (const json& pair : pairs) {
+    const std::string *key = text_at(pair, "key"), *value = text_at(pair, "value");
+    if (key == nullptr || (value == nullptr && !at(pair, "value").is_null())) return {};
+    auto name = bytes_of_base64(*key), bytes = bytes_of_base64(value == nullptr ? "" : *value);
+    if (!name || !bytes) return {};
+    found.push_back({std::move(*name), std::move(*bytes)});
+  }
+  return found;
+}
+
+std::optional<int64_t> etcd_revision(const json& answer) {
+  const std::string* text = text_at(at(answer, "header"), "revision");
+  const auto revision = text == nullptr ? std::nullopt : number(*text);
+  return revision == std::numeric_limits<int64_t>::max() ? std::nullopt : revision;  // one comes after it
+}
+
+std::optional<std::string> etcd_lease(const json& answer) {
+  const std::string* text = text_at(answer, "ID");
+  return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+bool etcd_lease_lives(const json& answer) { return !at(at(answer, "result"), "TTL").is_null(); }
+
+bool etcd_succeeded(const json& answer) { return at(answer, "succeeded") == true; }
+
+std::vector<std::string> etcd_deleted(std::string_view line) {
+  std::vector<std::string> keys;
+  const JsonResult read = read_json(line);
+  const json& events = at(at(read.value, "result"), "events");
+  if (!events.is_array()) return keys;
+  for (const json& event : events) {
+    const std::string *type = text_at(event, "type"), *key = text_at(at(event, "kv"), "key");
+    if (type == nullptr || *type != "DELETE" || key == nullptr) continue;
+    if (auto name = bytes_of_base64(*key)) keys.push_back(std::move(*name));
+  }
+  return keys;
+}
+
+std::optional<int64_t> process_of_key(std::string_view key) { return number(key.substr(key.rfind('/') + 1)); }
+
+}  // namespace tessera::group
