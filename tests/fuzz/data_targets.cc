@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <numeric>
 
+#include "base/text/json.h"
 #include "data/formats/array_record/array_record.h"
 #include "data/formats/array_record/riegeli.h"
 #include "data/formats/bytes/bytes_file.h"
@@ -20,6 +22,7 @@
 #include "data/index/shards.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/charsmap.h"
+#include "data/tools/prepare/coco_annotations.h"
 #include "fuzz/targets.h"
 #include "image/codec/codecs.h"
 #include "image/codec/exif.h"
@@ -516,6 +519,26 @@ bool image(std::string_view text) {
   return true;
 }
 
+// COCO's captions and objects. What becomes of them are lines of lists.
+bool coco(std::string_view bytes) {
+  const auto check = [&](auto read, bool captions, bool labels) {
+    return parses([&] {
+      CocoAnnotations found;
+      read(bytes, "fuzz", found);
+      const std::string classes = coco_classes(found);
+      TESSERA_CHECK(std::ranges::count(classes, '\n') == std::ssize(found.categories));
+      for (const auto& [id, image] : found.images) {
+        TESSERA_CHECK(image.file.find('/') == std::string::npos && !image.file.starts_with('.'));
+        const std::string line = coco_line("train2017", image, found, captions, labels);
+        TESSERA_CHECK(line.find('\n') == line.size() - 1 && parse_json(line, "fuzz").is_object());
+      }
+      return !found.images.empty();
+    });
+  };
+  const bool captions = check(read_coco_captions, true, false), objects = check(read_coco_objects, false, true);
+  return captions || objects;
+}
+
 bool mat(std::string_view bytes) {
   return parses([&] {
     const auto structs = read_mat_structs(bytes, "fuzz", "synsets", {"WNID", "ILSVRC2012_ID"});
@@ -544,6 +567,7 @@ const std::vector<NamedTarget>& data_targets() {
                                                {"lines", lines, 256},
                                                {"csv", csv, 256},
                                                {"mat", mat, 4096},
+                                               {"coco", coco, 1024},
                                                {"parquet_footer", parquet_footer, 9000},
                                                {"charsmap", charsmap, 2048},
                                                {"tokenizer_json", tokenizer_json, 16384},

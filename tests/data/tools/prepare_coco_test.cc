@@ -146,6 +146,13 @@ TEST(PrepareCoco, RefusesBadArchives) {
       {with_captions(R"("annotations": [{"image_id": "nine", "id": 1, "caption": "x"}])"), "an element has no `image_id`"},
       {annotations(kCaptions, R"("annotations": [{"image_id": 9, "category_id": 90}], "categories": [])"),
        "image 9 has an object of category 90"},
+      {annotations(kCaptions, R"("categories": [{"id": 1, "name": "a"}, {"id": 2, "name": "a"}])"),
+       "the categories 1 and 2 are both called `a`"},
+      {annotations(kCaptions, R"("categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}])"),
+       "the category 1 is called `a` and `b`"},
+      {annotations(kCaptions, R"("categories": [{"id": 1, "name": "a\nb"}])"), "`a\\nb` is no category's name"},
+      {annotations(kCaptions, R"("categories": [{"id": 18446744073709551615, "name": "a"}])"),
+       "has as its `id` 18446744073709551615"},
       {annotations(kCaptions, kObjects, R"("images": [{"id": 9, "file_name": "../9.jpg"}])"), "`../9.jpg` is no image's name"},
   };
   for (const auto& [members, says] : bad_annotations) {

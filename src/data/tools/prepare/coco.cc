@@ -4,22 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/text/json.h"
-#include "base/text/json_lists.h"
 #include "base/text/text.h"
+#include "data/tools/prepare/coco_annotations.h"
 #include "data/tools/prepare/prepare.h"
 
 namespace tessera::data {
 namespace {
-
-using Json = nlohmann::json;
 
 // Sizes and MD5 of the published files, and how many images a split has.
 struct PublishedSplit {
@@ -117,30 +113,6 @@ void recognise(const std::string& path, GivenCoco& given) {
   unknown();
 }
 
-// What the annotations say of an image.
-struct Image {
-  std::string file;
-  std::map<int64_t, std::string> captions;  // by their numbers
-  std::set<int64_t> categories;
-};
-
-struct Annotations {
-  std::map<int64_t, Image> images;
-  std::map<int64_t, std::string> categories;
-};
-
-int64_t number_in(const Json& element, const char* key, const std::string& where) {
-  const auto found = element.find(key);
-  if (found == element.end() || !found->is_number_integer())
-    throw data_error(fmt::format("an element has no `{}`", key), where);
-  return found->get<int64_t>();
-}
-std::string text_in(const Json& element, const char* key, const std::string& where) {
-  const auto found = element.find(key);
-  if (found == element.end() || !found->is_string()) throw data_error(fmt::format("an element has no `{}`", key), where);
-  return found->get<std::string>();
-}
-
 // Reads one JSON file of the archive. It has hundreds of megabytes: it is unpacked beside the images, mapped and removed.
 class AnnotationFile {
  public:
@@ -162,80 +134,17 @@ class AnnotationFile {
   AnnotationFile(const AnnotationFile&) = delete;
   AnnotationFile& operator=(const AnnotationFile&) = delete;
 
-  void read(const std::vector<JsonList>& lists) const {
+  using Read = void (*)(std::string_view json, const std::string& where, CocoAnnotations& out);
+  void read(Read into, CocoAnnotations& out) const {
     const store::Bytes bytes = files_.map(path_);
-    read_json_lists(store::as_text(bytes.data), where_, lists);
+    into(store::as_text(bytes.data), where_, out);
     bytes.check();
   }
-  const std::string& where() const { return where_; }
 
  private:
   std::string where_, path_;
   store::FileSystem& files_;
 };
-
-JsonList image_list(Annotations& out, const std::string& where) {
-  return {"images", {"id", "file_name"}, [&out, where](Json&& image) {
-            const std::string name = text_in(image, "file_name", where);
-            // It becomes a path: 2014's are plain names, too.
-            if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.'))
-              throw data_error(fmt::format("`{}` is no image's name", one_line(name)), where);
-            out.images[number_in(image, "id", where)].file = name;
-          }};
-}
-
-Image& image_of(Annotations& out, const Json& annotation, const std::string& where) {
-  return out.images[number_in(annotation, "image_id", where)];
-}
-
-void read_captions(const AnnotationFile& file, Annotations& out) {
-  const std::string& where = file.where();
-  file.read({image_list(out, where), {"annotations", {"id", "image_id", "caption"}, [&](Json&& annotation) {
-                                        image_of(out, annotation, where).captions[number_in(annotation, "id", where)] =
-                                            text_in(annotation, "caption", where);
-                                      }}});
-}
-
-void read_objects(const AnnotationFile& file, Annotations& out) {
-  const std::string& where = file.where();
-  file.read({image_list(out, where),
-             {"annotations",
-              {"image_id", "category_id"},
-              [&](Json&& annotation) {
-                image_of(out, annotation, where).categories.insert(number_in(annotation, "category_id", where));
-              }},
-             {"categories", {"id", "name"}, [&](Json&& category) {
-                out.categories[number_in(category, "id", where)] = text_in(category, "name", where);
-              }}});
-  for (const auto& [id, image] : out.images) {
-    for (const int64_t category : image.categories) {
-      if (!out.categories.contains(category))
-        throw data_error(fmt::format("image {} has an object of category {}, which is none of its {} categories", id, category,
-                                     out.categories.size()),
-                         where);
-    }
-  }
-}
-
-// A line of DIR/train2017.jsonl.
-std::string line_of(const std::string& split, const Image& image, const Annotations& all, bool captions, bool labels) {
-  nlohmann::ordered_json json = {{"image", fmt::format("{}/{}", split, image.file)}};
-  if (captions) {
-    json["captions"] = Json::array();
-    for (const auto& [id, caption] : image.captions) json["captions"].push_back(std::string(trim(caption)));
-  }
-  if (labels) {
-    json["labels"] = Json::array();
-    for (const int64_t category : image.categories) json["labels"].push_back(all.categories.at(category));
-  }
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
-std::string classes_text(const Annotations& annotations) {
-  std::string text;
-  for (const auto& [id, name] : annotations.categories) text += one_line(name) + "\n";
-  return text;
-}
 
 std::string list_name(const std::string& split) { return split + ".jsonl"; }
 
@@ -252,9 +161,9 @@ void write_lists(const Archive& archive, const std::string& dir, const std::stri
     finding.notes.push_back(fmt::format("`{}` has no annotations of {}", archive.name(), split));
     return;
   }
-  Annotations annotations;
-  if (captions != nullptr) read_captions(AnnotationFile(archive, *captions, dir, files), annotations);
-  if (objects != nullptr) read_objects(AnnotationFile(archive, *objects, dir, files), annotations);
+  CocoAnnotations annotations;
+  if (captions != nullptr) AnnotationFile(archive, *captions, dir, files).read(read_coco_captions, annotations);
+  if (objects != nullptr) AnnotationFile(archive, *objects, dir, files).read(read_coco_objects, annotations);
   std::set<std::string> there;
   for (const store::FileInfo& entry : files.list(store::join_path(dir, split))) there.insert(entry.name);
   std::string text;
@@ -265,7 +174,7 @@ void write_lists(const Archive& archive, const std::string& dir, const std::stri
     } else if (!there.contains(image.file)) {
       missing.push_back(image.file);
     } else {
-      text += line_of(split, image, annotations, captions != nullptr, objects != nullptr);
+      text += coco_line(split, image, annotations, captions != nullptr, objects != nullptr);
     }
   }
   if (!missing.empty()) {
@@ -276,7 +185,7 @@ void write_lists(const Archive& archive, const std::string& dir, const std::stri
   store::write_atomic(files, list, text);
   if (captions != nullptr) finding.sources.push_back(fmt::format("jsonl({}, text=captions)", list));
   if (objects == nullptr) return;
-  const std::string names = classes_text(annotations);
+  const std::string names = coco_classes(annotations);
   if (files.info(classes) && store::read_text(files, classes) != names)
     throw data_error(fmt::format("`{}` lists other classes than the annotations of {}", classes, split), {}, "remove it");
   store::write_atomic(files, classes, names);
