@@ -31,6 +31,7 @@ const std::vector<NamedTarget>& monitor_targets();     // files of TensorBoard, 
 const std::vector<NamedTarget>& train_targets();       // what a checkpoint knows besides arrays, the Hub's listings
 const std::vector<NamedTarget>& report_targets();      // what a run leaves for its report
 const std::vector<NamedTarget>& http_targets();        // requests for pages
+const std::vector<NamedTarget>& recipe_targets();      // arguments of timm's
 const std::vector<NamedTarget>& cluster_targets();     // answers of etcd
 const std::vector<NamedTarget>& store_targets();       // lists of checksums, answers of web servers
 const std::vector<NamedTarget>& pjrt_targets();        // programs that a plugin serialised

@@ -4,13 +4,20 @@
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
+#include <set>
+
 #include "base/error.h"
+#include "base/printable.h"
 #include "store/file.h"
 #include "store/small_file.h"
 #include "store/url.h"
 
 namespace tessera::translate {
 namespace {
+
+// More than any command line has. A name may stand for a list that another has, so that few bytes would make many values.
+constexpr int64_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxValues = 1000;
 
 std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
 
@@ -27,6 +34,7 @@ std::string scalar_of(const YAML::Node& node, const std::string& where) {
 
 std::vector<std::string> values_of(const YAML::Node& node, const std::string& where) {
   if (node.IsNull()) return {};
+  if (node.size() > kMaxValues) throw usage_error(fmt::format("a name has more than {} values", kMaxValues), where);
   std::vector<std::string> values;
   if (node.IsScalar()) {
     values.push_back(scalar_of(node, where));
@@ -43,7 +51,7 @@ std::vector<std::string> values_of(const YAML::Node& node, const std::string& wh
 
 void read_yaml(const std::string& path, Arguments& arguments) {
   store::refuse_url(path);
-  const std::string text = store::read_small_file(store::local_files(), path);
+  const std::string text = store::read_small_file(store::local_files(), path, kMaxBytes);
   YAML::Node root;
   try {
     root = YAML::Load(text);
@@ -54,9 +62,13 @@ void read_yaml(const std::string& path, Arguments& arguments) {
   }
   if (root.IsNull()) return;
   if (!root.IsMap()) throw usage_error("the file must hold `name: value` lines", path, "batch_size: 256");
+  std::set<std::string> names;
   for (const auto& item : root) {
     const std::string where = place(path, item.first.Mark());
     if (!item.first.IsScalar()) throw usage_error("a name must be text", where);
+    // PyYAML takes the last, and so would timm.
+    if (!names.insert(item.first.Scalar()).second)
+      throw usage_error(fmt::format("`{}` is there twice", one_line(item.first.Scalar())), where);
     arguments.set_default(item.first.Scalar(), values_of(item.second, where), where);
   }
 }

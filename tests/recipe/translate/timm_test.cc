@@ -353,6 +353,16 @@ TEST_F(TimmYaml, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of("/imagenet -c " + file("scale: [[1], 2]\n")), HasSubstr("must be a number or text"));
 }
 
+TEST_F(TimmYaml, HoldsNoMoreThanACommandLineDoes) {
+  std::string list = "1";
+  for (int i = 0; i < 1000; ++i) list += ", 1";
+  EXPECT_THAT(error_of("/imagenet -c " + file("scale: &x [" + list + "]\nratio: *x\n")),
+              AllOf(HasSubstr("more than 1000 values"), HasSubstr("args.yaml:1")));
+  EXPECT_THAT(error_of("/imagenet -c " + file("# " + std::string(2 << 20, 'x') + "\n")), HasSubstr("args.yaml"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("lr: 0.1\nlr: 0.2\n")),
+              AllOf(HasSubstr("`lr` is there twice"), HasSubstr("args.yaml:2")));
+}
+
 TEST_F(TimmYaml, NestsNoDeeperThanStacksReach) {
   constexpr size_t kDepth = 30'000;
   std::string keys;
