@@ -48,8 +48,22 @@ void to_timm_names(WeightFile& out) {
   out.arrays = models::views(out.owned);
 }
 
-void read_torch_arrays(const WeightPath& from, WeightFile& out) {
+void read_torch_types(const WeightPath& from, WeightFile& out) {
+  for (auto& [array, type] : checkpoint::torch_types(from.path)) {
+    if (const auto name = below_scope(array, from.scope)) out.arrays[*name] = {type, {}};
+  }
+  expect_arrays(from, out);
+  to_timm_names(out);
+}
+
+void read_torch_arrays(const WeightPath& from, WeightFile& out, const CheckTypes& check) {
   store::verify_checksum(store::local_files(), from.path);
+  if (check) {
+    WeightFile types;
+    types.path = from.path;
+    read_torch_types(from, types);
+    check(types.arrays);
+  }
   for (checkpoint::NpzArray& array : checkpoint::read_torch(from.path)) {
     if (const auto name = below_scope(array.name, from.scope)) out.owned[*name] = {array.type, std::move(array.data)};
   }
@@ -164,7 +178,7 @@ WeightFile read_weight_file(const WeightPath& from, const CheckTypes& check) {
   WeightFile out;
   out.path = from.path;
   if (is_torch(from.path)) {
-    read_torch_arrays(from, out);
+    read_torch_arrays(from, out, check);
   } else {
     from.path.ends_with(kNpz) ? read_npz_arrays(from, out, check) : read_safetensors(from, out);
   }
@@ -177,10 +191,16 @@ WeightFile read_weight_file(const WeightPath& from, const CheckTypes& check) {
 }
 
 WeightFile read_weight_types(const WeightPath& from) {
-  if (!from.path.ends_with(kNpz)) return read_weight_file(from);
+  const bool torch = is_torch(from.path);
+  if (!torch && !from.path.ends_with(kNpz)) return read_weight_file(from);
   WeightFile out;
   out.path = from.path;
-  read_npz_types(open_npz(from), out);
+  if (torch) {
+    store::verify_checksum(store::local_files(), from.path);
+    read_torch_types(from, out);
+  } else {
+    read_npz_types(open_npz(from), out);
+  }
   return out;
 }
 

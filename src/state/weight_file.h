@@ -38,8 +38,8 @@ struct WeightFile {
   void check() const;
 };
 
-// Called with the arrays of a .npz file under timm's names as its headers say, `data` empty, before any is unpacked: a small file
-// may unpack to much. It throws where they are not wanted.
+// Called with the arrays of a .npz file or of torch's under timm's names as its headers say, `data` empty, before any is unpacked:
+// a small file may unpack to much. It throws where they are not wanted.
 using CheckTypes = std::function<void(const models::ArrayViews& types)>;
 
 // A .safetensors file of timm's or Hugging Face's or an index of several, a file of torch.save (checkpoint/formats/torch_file.h), or
@@ -47,7 +47,7 @@ using CheckTypes = std::function<void(const models::ArrayViews& types)>;
 // errors, also where a file does not fit its line in a SHA256SUMS of its directory or in <path>.sha256.
 WeightFile read_weight_file(const WeightPath& from, const CheckTypes& check = {});
 
-// The same where types alone are asked for: arrays of a .npz file are without their data, and not unpacked.
+// The same where types alone are asked for: arrays of a .npz file or of torch's are without their data, and not unpacked.
 WeightFile read_weight_types(const WeightPath& from);
 
 }  // namespace tessera::state

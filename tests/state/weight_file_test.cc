@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "store/temp_dir.h"
 #include "support/paths.h"
 
 namespace tessera::state {
@@ -27,6 +28,34 @@ TEST(WeightFile, OfTorchHasArraysBelowAScope) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("no array whose name begins with `encoder.`"));
   }
+}
+
+// A small file may unpack to much, or share its elements.
+TEST(WeightFile, OfTorchIsAskedForTypesBeforeItIsRead) {
+  const testing::TempDir dir;
+  const std::string path = dir / "a.pth";
+  const models::Array whole = read_weight_file({kFolder + "checkpoint.pth.tar", ""}).owned.at("weight");
+  std::string bytes = testing::slurp(kFolder + "checkpoint.pth.tar");
+  const size_t at = bytes.find(std::string(reinterpret_cast<const char*>(whole.data.data()), whole.data.size()));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] ^= 1;
+  testing::spill(path, bytes);
+  const auto refusal = [&](const CheckTypes& check) {
+    try {
+      read_weight_file({path, ""}, check);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(refusal({}), HasSubstr("is damaged"));
+  EXPECT_EQ(refusal([](const models::ArrayViews& types) {
+              EXPECT_EQ(types.at("weight").type, (TensorType{DType::kF32, {2, 3}}));
+              EXPECT_TRUE(types.at("weight").data.empty());
+              throw data_error("not wanted");
+            }),
+            "not wanted");
+  EXPECT_EQ(read_weight_types({path, ""}).arrays.size(), 2u);
 }
 
 }  // namespace

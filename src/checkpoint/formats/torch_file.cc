@@ -50,24 +50,37 @@ class TorchFile {
   }
 
   std::vector<NpzArray> arrays() {
-    if (archive_.unpacked_size(*pickle_) > kMaxPickle) fail("describes more than weights: its data.pkl is larger than 16 MiB");
-    const std::vector<std::byte> bytes = archive_.bytes(*pickle_);
-    const Pickle pickle({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
-    const PickleValue& dict = state_dict(pickle.root());
     std::map<std::string, NpzArray> by_name;
     std::vector<std::string> order;
-    for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
-      if (dict.items[i]->kind != Kind::kText || dict.items[i + 1]->kind != Kind::kTensor) continue;
-      const std::string name = without_wrappers(dict.items[i]->text);
-      NpzArray array = read(name, *dict.items[i + 1]);
+    each_tensor([&](const std::string& name, const PickleValue& tensor) {
+      NpzArray array = read(name, tensor);
       if (by_name.insert_or_assign(name, std::move(array)).second) order.push_back(name);
-    }
+    });
     std::vector<NpzArray> arrays;
     for (const std::string& name : order) arrays.push_back(std::move(by_name.at(name)));
     return arrays;
   }
 
+  std::vector<std::pair<std::string, TensorType>> types() const {
+    std::vector<std::pair<std::string, TensorType>> types;
+    each_tensor(
+        [&](const std::string& name, const PickleValue& tensor) { types.emplace_back(name, layout_of(name, tensor).type); });
+    return types;
+  }
+
  private:
+  template <class Take>
+  void each_tensor(Take take) const {
+    if (archive_.unpacked_size(*pickle_) > kMaxPickle) fail("describes more than weights: its data.pkl is larger than 16 MiB");
+    const std::vector<std::byte> bytes = archive_.bytes(*pickle_);
+    const Pickle pickle({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
+    const PickleValue& dict = state_dict(pickle.root());
+    for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      if (dict.items[i]->kind != Kind::kText || dict.items[i + 1]->kind != Kind::kTensor) continue;
+      take(without_wrappers(dict.items[i]->text), *dict.items[i + 1]);
+    }
+  }
+
   static ZipArchive open(const std::string& path) {
     try {
       return ZipArchive(path, "a file of torch.save (a zip archive, as PyTorch writes since 1.6)", "array");
@@ -102,57 +115,65 @@ class TorchFile {
     return name;
   }
 
-  // The storage's type and its bytes, which are read once.
-  struct Storage {
-    DType dtype = DType::kF32;
-    const std::vector<std::byte>* bytes = nullptr;
-  };
-  // ("storage", type, key, device, elements)
-  Storage storage(const std::string& name, const PickleValue& id) {
+  // Of a storage: ("storage", type, key, device, elements).
+  DType dtype_of(const std::string& name, const PickleValue& id) const {
     const auto& parts = id.items;
     if (parts.size() < 3 || parts[0]->text != "storage" || parts[1]->kind != Kind::kName || parts[2]->kind != Kind::kText)
       fail(name, "has no storage");
-    Storage out;
     const auto* const type = std::ranges::find(kStorages, parts[1]->text, &std::pair<std::string_view, DType>::first);
     if (type == std::end(kStorages)) fail(name, fmt::format("is of the type {}, which is not known here", parts[1]->text));
-    out.dtype = type->second;
-    const std::string& key = parts[2]->text;
+    return type->second;
+  }
+
+  // Its bytes, which are read once.
+  const std::vector<std::byte>& storage(const std::string& name, const PickleValue& id) {
+    const std::string& key = id.items[2]->text;
     const auto known = storages_.find(key);
-    if (known != storages_.end()) {
-      out.bytes = &known->second;
-      return out;
-    }
+    if (known != storages_.end()) return known->second;
     const auto entry = archive_.find(fmt::format("{}data/{}", folder_, key));
     if (!entry) fail(name, fmt::format("has its elements in `{}`, which is not there", one_line(key)));
     entries_.push_back(*entry);
     archive_.check_sizes(entries_);
-    out.bytes = &storages_.emplace(key, archive_.bytes(*entry)).first->second;
+    return storages_.emplace(key, archive_.bytes(*entry)).first->second;
+  }
+
+  struct Layout {
+    TensorType type;
+    std::vector<uint64_t> strides;
+    uint64_t count = 1, offset = 0, last = 0;  // `last`: the farthest element
+  };
+  Layout layout_of(const std::string& name, const PickleValue& tensor) const {
+    Layout out;
+    out.type.dtype = dtype_of(name, *tensor.items[0]);
+    bool sound = tensor.items[1]->integer >= 0;
+    int64_t room = 8;  // bytes of the largest element: byte_count() fits, whichever dimensions have none
+    out.offset = out.last = static_cast<uint64_t>(tensor.items[1]->integer);
+    for (size_t d = 0; sound && d < tensor.items[2]->items.size(); ++d) {
+      const int64_t size = tensor.items[2]->items[d]->integer, stride = tensor.items[3]->items[d]->integer;
+      uint64_t reach = 0;
+      sound = size >= 0 && stride >= 0 && !__builtin_mul_overflow(room, std::max<int64_t>(size, 1), &room) &&
+              !__builtin_mul_overflow(out.count, static_cast<uint64_t>(size), &out.count) &&
+              !__builtin_mul_overflow(static_cast<uint64_t>(size > 0 ? size - 1 : 0), static_cast<uint64_t>(stride), &reach) &&
+              !__builtin_add_overflow(out.last, reach, &out.last);
+      out.type.dims.push_back(size);
+      out.strides.push_back(static_cast<uint64_t>(stride));
+    }
+    if (!sound) fail(name, "does not lie in its storage");
     return out;
   }
 
   NpzArray read(const std::string& name, const PickleValue& tensor) {
-    const Storage from = storage(name, *tensor.items[0]);
-    const auto element = static_cast<uint64_t>(element_bytes(from.dtype));
-    NpzArray array{name, {from.dtype, {}}, {}};
-    std::vector<uint64_t> strides;
-    uint64_t count = 1, last = static_cast<uint64_t>(tensor.items[1]->integer);  // the farthest element
-    bool sound = tensor.items[1]->integer >= 0;
-    for (size_t d = 0; sound && d < tensor.items[2]->items.size(); ++d) {
-      const int64_t size = tensor.items[2]->items[d]->integer, stride = tensor.items[3]->items[d]->integer;
-      uint64_t reach = 0;
-      sound = size >= 0 && stride >= 0 && !__builtin_mul_overflow(count, static_cast<uint64_t>(size), &count) &&
-              !__builtin_mul_overflow(static_cast<uint64_t>(size > 0 ? size - 1 : 0), static_cast<uint64_t>(stride), &reach) &&
-              !__builtin_add_overflow(last, reach, &last);
-      array.type.dims.push_back(size);
-      strides.push_back(static_cast<uint64_t>(stride));
-    }
-    if (!sound || (count > 0 && last >= from.bytes->size() / element)) fail(name, "does not lie in its storage");
+    Layout layout = layout_of(name, tensor);
+    const std::vector<std::byte>& from = storage(name, *tensor.items[0]);
+    const auto element = static_cast<uint64_t>(element_bytes(layout.type.dtype));
+    const uint64_t count = layout.count;
+    if (count > 0 && layout.last >= from.size() / element) fail(name, "does not lie in its storage");
     // Elements may be shared, so that the sizes are the file's own claim.
     if (count > (archive_.most_bytes() - taken_) / element)
       fail(name, "takes more memory than weights of a file of this size do");
     taken_ += count * element;
-    array.data.resize(count * element);
-    gather(*from.bytes, static_cast<uint64_t>(tensor.items[1]->integer), array.type.dims, strides, element, array.data);
+    NpzArray array{name, std::move(layout.type), std::vector<std::byte>(count * element)};
+    gather(from, layout.offset, array.type.dims, layout.strides, element, array.data);
     return array;
   }
 
@@ -184,13 +205,19 @@ class TorchFile {
   uint64_t taken_ = 0;             // bytes of the tensors so far
 };
 
+template <class Tensor>
+std::vector<Tensor> not_empty(std::vector<Tensor> tensors, const std::string& path) {
+  if (tensors.empty())
+    throw data_error("holds no tensors under names", path, "save a state dict: torch.save(model.state_dict(), FILE)");
+  return tensors;
+}
+
 }  // namespace
 
-std::vector<NpzArray> read_torch(const std::string& path) {
-  std::vector<NpzArray> arrays = TorchFile(path).arrays();
-  if (arrays.empty())
-    throw data_error("holds no tensors under names", path, "save a state dict: torch.save(model.state_dict(), FILE)");
-  return arrays;
+std::vector<NpzArray> read_torch(const std::string& path) { return not_empty(TorchFile(path).arrays(), path); }
+
+std::vector<std::pair<std::string, TensorType>> torch_types(const std::string& path) {
+  return not_empty(TorchFile(path).types(), path);
 }
 
 }  // namespace tessera::checkpoint

@@ -64,6 +64,26 @@ TEST(TorchFile, OfATrainingScriptHasItsStateDict) {
   EXPECT_NEAR(bias, -2, 0.01);  // twice that of the model after one step of AdamW
 }
 
+// Storages are not read for it: those of the second file are damaged.
+TEST(TorchFile, TypesAreThoseOfTheTensors) {
+  const testing::TempDir dir;
+  std::string bytes = testing::slurp(kFolder + "tensors.pth");
+  const std::vector<NpzArray> arrays = read_torch(kFolder + "tensors.pth");
+  const auto large = std::ranges::max_element(arrays, {}, [](const NpzArray& array) { return array.data.size(); });
+  const std::string data(reinterpret_cast<const char*>(large->data.data()), large->data.size());
+  const size_t at = bytes.find(data);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] ^= 1;
+  testing::spill(dir / "damaged.pth", bytes);
+  EXPECT_THAT(failure([&] { read_torch(dir / "damaged.pth"); }), HasSubstr("is damaged"));
+  const auto types = torch_types(dir / "damaged.pth");
+  ASSERT_EQ(types.size(), arrays.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    EXPECT_EQ(types[i].first, arrays[i].name);
+    EXPECT_EQ(types[i].second, arrays[i].type);
+  }
+}
+
 TEST(TorchFile, RunsNothing) {
   const auto error = [](const char* name) { return failure([&] { read_torch(kFolder + name); }); };
   EXPECT_THAT(error("code.pth"),
