@@ -37,8 +37,9 @@ struct Heads {
 // By the names alone; kTimm when they are neither of the others'.
 Naming naming_of(const models::ArrayViews& arrays);
 
-// timm's arrays, f32, from those of `naming`. Of arrays that have a type and no data, such again. Arrays that a model of theirs does not have keep their names, for import_timm to
-// list. Throws a data error at `where` for an array whose rank is not what its name asks for.
+// timm's arrays, f32, from those of `naming`. Of arrays that have a type and no data, such again. Arrays that a model of
+// theirs does not have keep their names, for import_timm to list. Throws a data error at `where` for an array whose rank is
+// not what its name asks for.
 models::Arrays to_timm_naming(const models::ArrayViews& arrays, Naming naming, const std::string& where);
 
 // The other way. Throws a usage error for an array that has no counterpart there.

@@ -38,8 +38,8 @@ struct WeightFile {
   void check() const;
 };
 
-// Called with the arrays of a .npz file or of torch's under timm's names as its headers say, `data` empty, before any is unpacked:
-// a small file may unpack to much. It throws where they are not wanted.
+// Called with the arrays of a .npz file or of torch's under timm's names as its headers say, `data` empty, before any is
+// unpacked: a small file may unpack to much. It throws where they are not wanted.
 using CheckTypes = std::function<void(const models::ArrayViews& types)>;
 
 // A .safetensors file of timm's or Hugging Face's or an index of several, a file of torch.save (checkpoint/formats/torch_file.h), or

@@ -1,4 +1,5 @@
-// Damaged state.json and listings of the Hub: mutants of good ones through every target of tests/fuzz/targets.h that concerns it.
+// Damaged state.json and listings of the Hub: mutants of good ones through every target of tests/fuzz/targets.h that concerns
+// it.
 
 #include "fuzz/mutants.h"
 

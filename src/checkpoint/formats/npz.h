@@ -22,9 +22,9 @@ struct NpzArray {
   std::vector<std::byte> data;
 };
 
-// A file's arrays by their headers; elements are unpacked on request, as many as a header says. Those whose names begin with the
-// first of `prefixes` with which any does, under what follows it, in the order of the file. When no name begins so, the error
-// lists what names begin with. Elements of two opaque bytes (|V2) are bf16, which is how NumPy stores ml_dtypes' type.
+// A file's arrays by their headers; elements are unpacked on request, as many as a header says. Those whose names begin with
+// the first of `prefixes` with which any does, under what follows it, in the order of the file. When no name begins so, the
+// error lists what names begin with. Elements of two opaque bytes (|V2) are bf16, which is how NumPy stores ml_dtypes' type.
 class NpzFile {
  public:
   explicit NpzFile(const std::string& path, const std::vector<std::string>& prefixes = {""});

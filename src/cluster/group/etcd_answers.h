@@ -1,6 +1,7 @@
 #pragma once
-// What etcd's JSON gateway answers (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/), as etcd.cc reads it: keys and values
-// are Base64, 64-bit numbers are texts, and what is empty, 0 or false is left out. Nothing is given for what etcd does not say.
+// What etcd's JSON gateway answers (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/), as etcd.cc reads it: keys and
+// values are Base64, 64-bit numbers are texts, and what is empty, 0 or false is left out. Nothing is given for what etcd does
+// not say.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// What MLflow's server answers (https://mlflow.org/docs/latest/rest-api.html), as client.cc reads it. All functions throw a data
-// Error for what no such server says.
+// What MLflow's server answers (https://mlflow.org/docs/latest/rest-api.html), as client.cc reads it. All functions throw a
+// data Error for what no such server says.
 
 #include <cstdint>
 #include <map>

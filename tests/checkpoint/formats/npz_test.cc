@@ -164,7 +164,8 @@ TEST(Npz, WhatUnpacksToFarMoreIsRefused) {
   EXPECT_THAT(failure([&] { read_npz(path); }), HasSubstr("unpacks to more than 1.86 GiB, from 2.00 MiB"));
 }
 
-// Headers are read alone: elements that are damaged, and as many as a header claims, are not looked at before they are asked for.
+// Headers are read alone: elements that are damaged, and as many as a header claims, are not looked at before they are asked
+// for.
 TEST(Npz, ArraysAreDescribedBeforeTheyAreUnpacked) {
   const testing::TempDir dir;
   const std::string path = dir / "a.npz";
