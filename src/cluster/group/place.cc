@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <span>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -16,9 +17,9 @@ namespace {
 struct Scheduler {
   const char *id, *count;
 };
-constexpr Scheduler kSchedulers[] = {{"SLURM_PROCID", "SLURM_NTASKS"},
-                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                     {"JOB_COMPLETION_INDEX", "TESSERA_NUM_PROCESSES"}};
+// Those that count the processes of a run, however many are on a host; then a pod's index, which counts within one job.
+constexpr Scheduler kStarters[] = {{"SLURM_PROCID", "SLURM_NTASKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}},
+                    kPods[] = {{"JOB_COMPLETION_INDEX", "TESSERA_NUM_PROCESSES"}};
 
 int64_t whole_number(const char* name, const std::string& text) {
   int64_t value = 0;
@@ -30,8 +31,9 @@ int64_t whole_number(const char* name, const std::string& text) {
 }
 
 // Of what started the process: its id and their number.
-void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, std::optional<int64_t>& count) {
-  for (const Scheduler& scheduler : kSchedulers) {
+void ask_schedulers(std::span<const Scheduler> schedulers, const Environment& environment, std::optional<int64_t>& id,
+                    std::optional<int64_t>& count) {
+  for (const Scheduler& scheduler : schedulers) {
     const auto found_id = environment(scheduler.id), found_count = environment(scheduler.count);
     if (!found_id || !found_count) continue;
     if (!id) id = whole_number(scheduler.id, *found_id);
@@ -41,7 +43,8 @@ void ask_scheduler(const Environment& environment, std::optional<int64_t>& id, s
 }
 
 // A slice's hosts as GKE tells libtpu of them, one process each, and where the job has several slices, those of all of them.
-// What is said of another number of processes than is given is of something else.
+// What is said of another number of processes than is given is of something else. A host by itself, as `localhost` is, says nothing
+// of the others of a run.
 void ask_tpu(const Environment& environment, std::optional<int64_t>& id, std::optional<int64_t>& count) {
   constexpr const char *kWorker = "TPU_WORKER_ID", *kHosts = "TPU_WORKER_HOSTNAMES", *kSlice = "MEGASCALE_SLICE_ID",
                        *kSlices = "MEGASCALE_NUM_SLICES";
@@ -51,6 +54,10 @@ void ask_tpu(const Environment& environment, std::optional<int64_t>& id, std::op
   const auto known = static_cast<int64_t>(split(*hosts, ',').size());
   const int64_t in_slice = whole_number(kWorker, *worker),
                 parts = slices ? std::max<int64_t>(whole_number(kSlices, *slices), 1) : 1;
+  constexpr int64_t kMost = 1'000'000;  // so that no product overflows
+  if (known > kMost || parts > kMost) return;
+  const int64_t all = known * parts;
+  if (all == 1 || (count && *count != all)) return;
   if (parts > 1 && !slice)
     throw usage_error(fmt::format("{} is {}, and {} is not set", kSlices, parts, kSlice), "the environment");
   const int64_t part = parts > 1 ? whole_number(kSlice, *slice) : 0;
@@ -63,8 +70,6 @@ void ask_tpu(const Environment& environment, std::optional<int64_t>& id, std::op
     throw usage_error(fmt::format("{} is {}, and {} is {}: slices are counted from 0", kSlice, part, kSlices, parts),
                       "the environment");
   }
-  const int64_t all = known * parts;
-  if (count && *count != all) return;
   if (!id) id = part * known + in_slice;
   count = all;
 }
@@ -96,7 +101,8 @@ std::string scheduled_run(const Environment& environment) {
 bool several_by_pmix(const Environment& environment) {
   if (!environment("PMIX_NAMESPACE") || !environment("PMIX_RANK")) return false;
   std::optional<int64_t> id, count;
-  ask_scheduler(environment, id, count);
+  ask_schedulers(kStarters, environment, id, count);
+  if (!count) ask_schedulers(kPods, environment, id, count);
   return !count || *count > 1;
 }
 
@@ -105,8 +111,9 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   refuse_key_alone(options.key, options.coordinator);
   // A run that was started by hand on a machine of a scheduler is no part of a job.
   const auto wanted = [&] { return !options.coordinator.empty() && !(id && count); };
+  if (wanted()) ask_schedulers(kStarters, environment, id, count);
   if (wanted() && several_slices(environment)) ask_tpu(environment, id, count);
-  if (wanted()) ask_scheduler(environment, id, count);
+  if (wanted()) ask_schedulers(kPods, environment, id, count);
   if (wanted()) ask_tpu(environment, id, count);
   if (!id && !count) return {};
   constexpr const char* kHelp =

@@ -77,6 +77,21 @@ TEST(Place, IsWhatTheSlicesOfTpusSay) {
   EXPECT_FALSE(find_place(options, environment(values)).several());
   values.insert({{"JOB_COMPLETION_INDEX", "2"}, {"TESSERA_NUM_PROCESSES", "4"}});
   EXPECT_EQ(find_place({.num_processes = 4, .coordinator = "host"}, environment(values)).process_id, 2);
+  // An id by hand is of a run that has others, and a host by itself knows nothing of them.
+  EXPECT_THAT(
+      message_of({.process_id = 0, .coordinator = "host"}, {{"TPU_WORKER_ID", "0"}, {"TPU_WORKER_HOSTNAMES", "localhost"}}),
+      HasSubstr("not how many processes"));
+  // What mpirun starts in such a pod counts itself.
+  values = {{"TPU_WORKER_ID", "1"},        {"TPU_WORKER_HOSTNAMES", "a,b"}, {"MEGASCALE_SLICE_ID", "1"},
+            {"MEGASCALE_NUM_SLICES", "2"}, {"OMPI_COMM_WORLD_RANK", "2"},   {"OMPI_COMM_WORLD_SIZE", "4"}};
+  EXPECT_EQ(find_place(options, environment(values)).process_id, 2);
+  // Slices of which not all is said matter where they are those of the run.
+  values = {{"TPU_WORKER_ID", "0"},
+            {"TPU_WORKER_HOSTNAMES", "a,b"},
+            {"MEGASCALE_NUM_SLICES", "2"},
+            {"JOB_COMPLETION_INDEX", "1"},
+            {"TESSERA_NUM_PROCESSES", "2"}};
+  EXPECT_EQ(find_place({.num_processes = 2, .coordinator = "host"}, environment(values)).process_id, 1);
   // What is said by hand counts, and a run without a coordinator is no part of a job.
   values = {{"TPU_WORKER_ID", "1"}, {"TPU_WORKER_HOSTNAMES", "a,b"}};
   EXPECT_EQ(find_place({.process_id = 0, .coordinator = "host"}, environment(values)).process_id, 0);
