@@ -7,8 +7,8 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -37,8 +37,10 @@ bool is_chip(std::string_view file) {
 
 // As its command line has it, else its short name.
 std::string command_of(const fs::path& process) {
-  std::ifstream file(process / "cmdline", std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
+  // By an operator that takes failures as an end: a process may end while it is read, and an iterator over the file would throw.
+  std::ostringstream read;
+  read << std::ifstream(process / "cmdline", std::ios::binary).rdbuf();
+  std::string text = read.str();
   std::ranges::replace(text, '\0', ' ');
   if (trim(text).empty()) std::getline(std::ifstream(process / "comm"), text);
   text = one_line(trim(text));
@@ -62,11 +64,9 @@ std::string TpuHolders::help(std::string_view reason) const {
   if (!lock_file || !(speaks_of("lockfile") || speaks_of("already in use"))) return "";
   if (!all_seen)
     return "another user's process may have the TPU: `sudo lsof /dev/accel* /dev/vfio/* /tmp/libtpu_lockfile` names it; where "
-           "it "
-           "names none, `sudo rm /tmp/libtpu_lockfile`";
+           "it names none, `sudo rm /tmp/libtpu_lockfile`";
   return "no process that is seen here has the TPU, and /tmp/libtpu_lockfile is left of one: `sudo rm /tmp/libtpu_lockfile`; "
-         "one "
-         "outside of this container is not seen";
+         "one outside of this container is not seen";
 }
 
 TpuHolders find_tpu_holders(const std::string& proc, const std::string& lock_file) {

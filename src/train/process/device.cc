@@ -19,8 +19,10 @@ namespace tessera::train {
 
 namespace {
 
+constexpr const char* kVisibleChips = "TPU_VISIBLE_CHIPS";
+
 void expect_own_chips(const pjrt::ClientGroup& group) {
-  const Neighbours neighbours = find_neighbours(group, environment_variable("TPU_VISIBLE_CHIPS", "all"));
+  const Neighbours neighbours = find_neighbours(group, environment_variable(kVisibleChips, "all"));
   if (neighbours.count == 1) return;
   throw usage_error(
       fmt::format("{} processes of the run are on this host, and one drives all of its TPU chips", neighbours.count), {},
@@ -49,7 +51,9 @@ std::shared_ptr<pjrt::Client> open_client(const DeviceOptions& options, pjrt::Cl
   const std::string name(pjrt::platform_name(options.platform));
   tell_platform_choice(options);
   pjrt::TpuHolders holders;
-  if (options.platform == pjrt::Platform::kTpu) holders = pjrt::find_tpu_holders(proc);
+  // Where this process takes some of the chips, those of others are not in its way.
+  if (options.platform == pjrt::Platform::kTpu && environment_variable(kVisibleChips).empty())
+    holders = pjrt::find_tpu_holders(proc);
   // libtpu may end the program where it can't have the chips, so that who has them is said before.
   if (!holders.processes.empty()) log_note(fmt::format("the TPU is open in {}", holders.text()));
   auto plugin = load_plugin(options, holders);

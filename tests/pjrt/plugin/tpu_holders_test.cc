@@ -79,6 +79,11 @@ TEST_F(TpuHoldersTest, WhatCannotBeReadIsPassedOver) {
   fs::create_directories(proc_.path() + "/15/fd");
   std::ofstream(proc_.path() + "/15/fd/0") << "no link";
   EXPECT_EQ(found().text(), "");
+  // Has ended since its files were seen: reading its command line fails.
+  fs::create_directories(proc_.path() + "/16/fd");
+  fs::create_directories(proc_.path() + "/16/cmdline");
+  fs::create_symlink("/dev/accel0", proc_.path() + "/16/fd/0");
+  EXPECT_EQ(found().text(), "process 16 ()");
   EXPECT_EQ(find_tpu_holders(proc_.path() + "/absent", lock_file_).text(), "");
 }
 

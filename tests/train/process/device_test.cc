@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -37,6 +38,9 @@ TEST(OpenClient, NamesWhoHasTheTpu) {
   };
   EXPECT_THAT(help(pjrt::Platform::kTpu), HasSubstr("process 4711 (other) has this machine's TPU"));
   EXPECT_THAT(help(pjrt::Platform::kCuda), Not(HasSubstr("4711")));
+  ::setenv("TPU_VISIBLE_CHIPS", "0", 1);
+  EXPECT_THAT(help(pjrt::Platform::kTpu), Not(HasSubstr("4711")));
+  ::unsetenv("TPU_VISIBLE_CHIPS");
 }
 
 }  // namespace
