@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -118,14 +119,15 @@ class Etcd {
 
  private:
   // Asks one member after the other, from the one that answered last. While they elect a leader, which takes a second or two, all of
-  // them refuse: then they are asked again, until `patience` is over. An etcd of one member is asked once.
+  // them refuse: then they are asked again, until `patience` is over. An etcd of one member is asked once. NotThere where one of
+  // them is not: until most have come, those that are there take connections and answer nothing.
   template <class Ask>
   std::invoke_result_t<Ask, const http::Endpoint&> of_any(milliseconds patience, Ask&& ask) const {
     const auto end = Clock::now() + patience;
     while (true) {
       const size_t first = in_use_;
       std::vector<std::string> problems;
-      bool there = false;
+      size_t there = 0;
       for (size_t i = 0; i < members_.size(); ++i) {
         const size_t member = (first + i) % members_.size();
         try {
@@ -136,12 +138,15 @@ class Etcd {
           problems.emplace_back(error.what());
         } catch (const http::ConnectionError& error) {
           problems.emplace_back(error.what());
-          there = true;
+          ++there;
         }
       }
       const std::string text = fmt::format("{}", fmt::join(problems, "; "));
-      if (!there) throw http::NotThere(text);
-      if (members_.size() == 1 || Clock::now() >= end) throw http::ConnectionError(text);
+      if (there == 0) throw http::NotThere(text);
+      if (members_.size() == 1 || Clock::now() >= end) {
+        if (there < members_.size()) throw http::NotThere(text);
+        throw http::ConnectionError(text);
+      }
       std::this_thread::sleep_for(kLongestPause);
     }
   }
@@ -383,7 +388,9 @@ class EtcdMembers final : public Members {
   void keep_alive() {
     become_background_thread();
     const milliseconds every = milliseconds(options_.patience) / 3;
-    const milliseconds patience = etcd_.member_count() > 1 ? every / 2 : every;
+    // Of one member; half as much again is of all of them, so that two rounds without an answer are over within 15 s.
+    const auto members = static_cast<int64_t>(etcd_.member_count());
+    const milliseconds patience = members > 1 ? std::min(every / 2, every * 3 / 2 / members) : every;
     auto last = Clock::now();
     milliseconds until_next = every;
     while (pause(until_next)) {

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -247,6 +249,26 @@ void bears_the_loss_of_a_member(int signal) {
 }
 TEST(Members, BearAKilledMemberOfTheCoordinator) { bears_the_loss_of_a_member(SIGKILL); }
 TEST(Members, BearASilentMemberOfTheCoordinator) { bears_the_loss_of_a_member(SIGSTOP); }
+
+// The first that comes up answers nothing until it has others, which is no failure of this process.
+TEST(Members, WaitWhereMostOfTheCoordinatorsMembersAreNotThere) {
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(silent, 100), 0);
+  ::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &length);
+  const std::string members = fmt::format("127.0.0.1:{},127.0.0.1:1", ntohs(address.sin_port));
+  try {
+    join_by_etcd({0, 2, members, "few"}, nobody_is_lost, {.meeting = seconds(0)});
+    ADD_FAILURE() << "joined";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::kPreempted);
+  }
+  ::close(silent);
+}
 
 TEST(Members, MeetWhereTheFirstMemberOfTheCoordinatorIsNotThere) {
   const auto alone = join_by_etcd({0, 1, "127.0.0.1:1," + etcd().address(), "first absent"}, nobody_is_lost);
