@@ -1,4 +1,5 @@
-// Members over etcd's JSON gateway (etcd_answers.h).
+// etcd's JSON gateway (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/): keys and values are Base64, 64-bit numbers are
+// texts.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,7 +25,6 @@
 #include "base/text/base64.h"
 #include "base/text/json.h"
 #include "cluster/group/addresses.h"
-#include "cluster/group/etcd_answers.h"
 #include "cluster/group/members.h"
 #include "http/client.h"
 
@@ -42,6 +42,10 @@ constexpr const char* kHelp =
     "run's with --coordinator-key";
 constexpr const char* kHelpWithKey =
     "is etcd running there, open to this host, and with the certificate of this key (--coordinator-key)?";
+
+struct KeyValue {
+  std::string key, value, lease;
+};
 
 std::string root_of(const std::string& run) { return fmt::format("tessera/{}/", run); }
 
@@ -81,7 +85,7 @@ class Etcd {
     });
   }
   std::string grant(std::chrono::seconds life) const {
-    return expect(etcd_lease(call("/v3/lease/grant", {{"TTL", std::to_string(life.count())}})), "a lease");
+    return text(call("/v3/lease/grant", {{"TTL", std::to_string(life.count())}}), "ID");
   }
   void put(const std::string& key, const std::string& value, const std::string& lease) const {
     call("/v3/kv/put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}});
@@ -90,7 +94,8 @@ class Etcd {
   bool create(const std::string& key, const std::string& value, const std::string& lease) const {
     const json absent = {{"key", base64(key)}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}};
     const json put = {{"request_put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}}}};
-    if (etcd_succeeded(call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}))) return true;
+    if (call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}).value("succeeded", false))
+      return true;
     const std::vector<KeyValue> found = range(key, {});
     return !found.empty() && found[0].lease == lease;
   }
@@ -101,10 +106,14 @@ class Etcd {
   // All whose keys begin so, in the order of the keys.
   std::vector<KeyValue> with_prefix(const std::string& prefix) const { return range(prefix, after(prefix)); }
   // The number of the last change.
-  int64_t revision() const { return expect(etcd_revision(call("/v3/kv/range", {{"key", base64("\1")}})), "a revision"); }
+  std::string revision() const {
+    const json answer = call("/v3/kv/range", {{"key", base64("\1")}});
+    return text(answer.value("header", json::object()), "revision");
+  }
   void keep_alive(const std::string& lease, milliseconds patience) const {
     const json answer = call("/v3/lease/keepalive", {{"ID", lease}}, patience);
-    if (!etcd_lease_lives(answer)) throw http::ConnectionError(fmt::format("{}: the lease has run out", name_in_use()));
+    const json result = answer.value("result", json::object());
+    if (!result.contains("TTL")) throw http::ConnectionError("the lease has run out");
   }
   void revoke(const std::string& lease) const { call("/v3/lease/revoke", {{"ID", lease}}, std::chrono::seconds(1)); }
 
@@ -151,15 +160,24 @@ class Etcd {
     }
   }
   std::string name_in_use() const { return members_[in_use_].text(); }
-  template <class Value>
-  Value expect(std::optional<Value> found, const char* what) const {
-    if (!found) throw http::ConnectionError(fmt::format("{} answers without {}: is it etcd?", name_in_use(), what));
-    return std::move(*found);
+  std::string text(const json& object, const char* name) const {
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_string())
+      throw http::ConnectionError(fmt::format("{} answers without `{}`: is it etcd?", name_in_use(), name));
+    return found->get<std::string>();
   }
   std::vector<KeyValue> range(const std::string& key, const std::string& end) const {
     json question = {{"key", base64(key)}};
     if (!end.empty()) question["range_end"] = base64(end);
-    return expect(etcd_pairs(call("/v3/kv/range", question)), "keys and values");
+    const json answer = call("/v3/kv/range", question);
+    std::vector<KeyValue> found;
+    for (const json& pair : answer.value("kvs", json::array())) {
+      const auto name = bytes_of_base64(text(pair, "key"));
+      const auto value = bytes_of_base64(pair.value("value", ""));
+      if (!name || !value) throw http::ConnectionError(fmt::format("{} answers with what is no Base64", name_in_use()));
+      found.push_back({*name, *value, pair.value("lease", "")});
+    }
+    return found;
   }
 
   const std::vector<http::Endpoint> members_;
@@ -194,7 +212,7 @@ class EtcdMembers final : public Members {
       lease_ = first_lease();
       kept_ = etcd_.grant(options.kept);
       enter();
-      const int64_t revision = etcd_.revision();
+      const std::string revision = etcd_.revision();
       keeper_ = std::thread([this] { keep_alive(); });
       watcher_ = std::thread([this, revision] { watch(revision); });
       wait_for_all(
@@ -414,37 +432,69 @@ class EtcdMembers final : public Members {
   }
 
   // The keys of processes that go.
-  void watch(int64_t revision) {
+  void watch(const std::string& revision) {
     become_background_thread();
-    const std::string prefix = root_ + "members/";
-    const json question = {{"create_request",
-                            {{"key", base64(prefix)},
-                             {"range_end", base64(Etcd::after(prefix))},
-                             {"start_revision", std::to_string(revision + 1)},
-                             {"filters", json::array({"NOPUT"})}}}};
+    std::string from = std::to_string(std::stoll(revision) + 1);
     do {
       try {
-        const auto stream = etcd_.stream("/v3/watch", question);
+        const auto stream = etcd_.stream("/v3/watch", watch_question(from));
         {
           const std::lock_guard lock(mutex_);
           if (stopped_) return;
           stream_ = stream;
         }
-        while (const auto line = stream.lines->next()) read_events(*line);
+        while (const auto line = stream.lines->next()) {
+          const json result = result_of(*line);
+          read_events(result);
+          if (!result.value("canceled", false)) continue;
+          // The watch is over and the stream goes on, without a word. It asked for what etcd keeps no longer.
+          const std::string oldest = result.value("compact_revision", "0");
+          if (oldest != "0") {
+            look_for_all();
+            from = oldest;
+          }
+          break;
+        }
       } catch (const http::ConnectionError&) {
         // If it lasts, the thread that keeps the lease alive says so.
       }
     } while (pause(std::chrono::seconds(1)));
   }
-  void read_events(const std::string& line) {
-    for (const std::string& key : etcd_deleted(line)) {
-      const auto process = process_of_key(key);
-      if (!process || left(left_key(*process))) continue;
-      if (const auto failed = failure()) {
-        lose(failed->what, failed->exit);
-      } else {
-        lose(fmt::format("process {} is gone", *process), Exit::kPreempted);
-      }
+  json watch_question(const std::string& from) const {
+    const std::string prefix = root_ + "members/";
+    return {{"create_request",
+             {{"key", base64(prefix)},
+              {"range_end", base64(Etcd::after(prefix))},
+              {"start_revision", from},
+              {"filters", json::array({"NOPUT"})}}}};
+  }
+  static json result_of(const std::string& line) {
+    const JsonResult read = read_json(line);
+    const auto found = read.value.find("result");  // end() of what is no object
+    return read.problem.empty() && found != read.value.end() && found->is_object() ? *found : json::object();
+  }
+  void read_events(const json& result) {
+    for (const json& event : result.value("events", json::array())) {
+      const auto key = bytes_of_base64(event.value("kv", json::object()).value("key", ""));
+      if (event.value("type", "") == "DELETE" && key) miss(key->substr(key->rfind('/') + 1));
+    }
+  }
+  // Who has met the others and has no key any more is gone.
+  void look_for_all() {
+    const std::vector<KeyValue> met = etcd_.with_prefix(root_ + "met/"), here = etcd_.with_prefix(root_ + "members/");
+    for (const KeyValue& one : met) {
+      const std::string number = one.key.substr(one.key.rfind('/') + 1);
+      const std::string key = root_ + "members/" + number;
+      if (std::ranges::none_of(here, [&](const KeyValue& other) { return other.key == key; })) miss(number);
+    }
+  }
+  // `number`: of the process whose key is gone, as its key has it.
+  void miss(const std::string& number) {
+    if (left(root_ + "left/" + number)) return;
+    if (const auto failed = failure()) {
+      lose(failed->what, failed->exit);
+    } else {
+      lose(fmt::format("process {} is gone", std::stoll(number)), Exit::kPreempted);
     }
   }
   bool left(const std::string& key) const {

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/system/temporary_directory.h"
 #include "base/text/base64.h"
+#include "base/text/json.h"
 #include "cluster/group/local_etcd.h"
 #include "cluster/group/run_key.h"
 #include "http/client.h"
@@ -204,6 +205,18 @@ class ThreeMembers {
   ThreeMembers& operator=(const ThreeMembers&) = delete;
 
   const std::string& address() const { return address_; }
+  // Its history up to now is kept no longer.
+  void compact() const {
+    const http::Endpoint first = *http::parse_endpoint(address_.substr(0, address_.find(',')), "");
+    const auto ask = [&](const char* path, const std::string& question) {
+      return http::post_json(first, path, question, seconds(60)).body;
+    };
+    const std::string answer = ask("/v3/kv/range", fmt::format(R"({{"key": "{}"}})", base64("any")));
+    const JsonResult read = read_json(answer);
+    ASSERT_EQ(read.problem, "") << answer;
+    const std::string now = read.value.at("header").at("revision");
+    EXPECT_THAT(ask("/v3/kv/compaction", fmt::format(R"({{"revision": "{}", "physical": true}})", now)), HasSubstr("header"));
+  }
   // The one whose address is named first.
   void signal_first(int signal) const { ::kill(pids_[0], signal); }
 
@@ -249,6 +262,17 @@ void bears_the_loss_of_a_member(int signal) {
 }
 TEST(Members, BearAKilledMemberOfTheCoordinator) { bears_the_loss_of_a_member(SIGKILL); }
 TEST(Members, BearASilentMemberOfTheCoordinator) { bears_the_loss_of_a_member(SIGSTOP); }
+
+// An etcd that compacts its history by itself has not what the watch began with when that moves to another member.
+TEST(Members, ALossIsHeardOfAfterTheHistoryIsGone) {
+  const ThreeMembers three;
+  loses_a_process("compacted", SIGKILL, three.address(), {}, {}, [&](Members& members) {
+    for (const char* key : {"one", "two", "three"}) members.put(key, "");
+    three.compact();
+    three.signal_first(SIGKILL);
+    EXPECT_EQ(members.get("three", seconds(60)), "");
+  });
+}
 
 // The first that comes up answers nothing until it has others, which is no failure of this process.
 TEST(Members, WaitWhereMostOfTheCoordinatorsMembersAreNotThere) {
