@@ -61,6 +61,8 @@ std::optional<std::string> leading_to(const http::Endpoint& at, std::string& pro
   return text;
 }
 
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
 }  // namespace
 
 std::vector<http::Endpoint> parse_coordinator(const std::string& text, const std::string& key) {
@@ -76,9 +78,14 @@ std::vector<http::Endpoint> parse_coordinator(const std::string& text, const std
 
 std::string address_towards(const std::string& coordinator) {
   std::string problem = fmt::format("`{}` has no address", coordinator);
+  std::optional<std::string> loopback;
   for (const http::Endpoint& at : parse_coordinator(coordinator)) {
-    if (auto own = leading_to(at, problem)) return std::move(*own);
+    auto own = leading_to(at, problem);
+    if (!own) continue;
+    if (!is_loopback(*own)) return std::move(*own);
+    if (!loopback) loopback = std::move(own);
   }
+  if (loopback) return std::move(*loopback);
   throw device_error(problem, "--coordinator-address");
 }
 
