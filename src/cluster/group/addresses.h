@@ -13,7 +13,7 @@ namespace tessera::group {
 std::vector<http::Endpoint> parse_coordinator(const std::string& text, const std::string& key = {});
 
 // That of the interface that leads to `coordinator` (HOST, HOST:PORT, or several of them with commas: the first that a network
-// leads to; past those that are this host itself, whose loopback the others don't reach, where another is not). A device Error where
+// leads to; past those on this host itself, whose loopback the others don't reach, where another is not). A device Error where
 // none does.
 std::string address_towards(const std::string& coordinator);
 

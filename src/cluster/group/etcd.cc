@@ -127,9 +127,9 @@ class Etcd {
   size_t member_count() const { return members_.size(); }
 
  private:
-  // Asks one member after the other, from the one that answered last. While they elect a leader, which takes a second or two, all of
-  // them refuse: then they are asked again, until `patience` is over. An etcd of one member is asked once. NotThere where one of
-  // them is not: until most have come, those that are there take connections and answer nothing.
+  // Asks one member after the other, from the one that answered last. While they elect a leader, which takes a second or two,
+  // all of them refuse: then they are asked again, until `patience` is over. An etcd of one member is asked once. NotThere where
+  // one of them is not: until most have come, those that are there take connections and answer nothing.
   template <class Ask>
   std::invoke_result_t<Ask, const http::Endpoint&> of_any(milliseconds patience, Ask&& ask) const {
     const auto end = Clock::now() + patience;
@@ -468,6 +468,7 @@ class EtcdMembers final : public Members {
               {"start_revision", from},
               {"filters", json::array({"NOPUT"})}}}};
   }
+  // Empty where the line is none of etcd's.
   static json result_of(const std::string& line) {
     const JsonResult read = read_json(line);
     const auto found = read.value.find("result");  // end() of what is no object
@@ -484,7 +485,7 @@ class EtcdMembers final : public Members {
     const std::vector<KeyValue> met = etcd_.with_prefix(root_ + "met/"), here = etcd_.with_prefix(root_ + "members/");
     for (const KeyValue& one : met) {
       const std::string number = one.key.substr(one.key.rfind('/') + 1);
-      const std::string key = root_ + "members/" + number;
+      const std::string key = fmt::format("{}members/{}", root_, number);
       if (std::ranges::none_of(here, [&](const KeyValue& other) { return other.key == key; })) miss(number);
     }
   }

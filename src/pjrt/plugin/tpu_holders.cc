@@ -37,7 +37,7 @@ bool is_chip(std::string_view file) {
 
 // As its command line has it, else its short name.
 std::string command_of(const fs::path& process) {
-  // By an operator that takes failures as an end: a process may end while it is read, and an iterator over the file would throw.
+  // By an operator that takes failures as an end: a process may end while it is read, and an iterator over the file throws.
   std::ostringstream read;
   read << std::ifstream(process / "cmdline", std::ios::binary).rdbuf();
   std::string text = read.str();
