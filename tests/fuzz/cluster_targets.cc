@@ -14,7 +14,7 @@ bool etcd(std::string_view bytes) {
   bool any = (pairs && !pairs->empty()) || revision || group::etcd_lease(answer);
   any |= group::etcd_lease_lives(answer);
   any |= group::etcd_succeeded(answer);
-  for (const std::string& key : group::etcd_deleted(bytes)) any |= group::process_of_key(key).has_value();
+  for (const std::string& key : group::etcd_news(bytes).deleted) any |= group::process_of_key(key).has_value();
   return any;
 }
 

@@ -1,5 +1,4 @@
-// etcd's JSON gateway (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/): keys and values are Base64, 64-bit numbers are
-// texts.
+// Members over etcd's JSON gateway (etcd_answers.h).
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,6 +24,7 @@
 #include "base/text/base64.h"
 #include "base/text/json.h"
 #include "cluster/group/addresses.h"
+#include "cluster/group/etcd_answers.h"
 #include "cluster/group/members.h"
 #include "http/client.h"
 
@@ -42,10 +42,6 @@ constexpr const char* kHelp =
     "run's with --coordinator-key";
 constexpr const char* kHelpWithKey =
     "is etcd running there, open to this host, and with the certificate of this key (--coordinator-key)?";
-
-struct KeyValue {
-  std::string key, value, lease;
-};
 
 std::string root_of(const std::string& run) { return fmt::format("tessera/{}/", run); }
 
@@ -85,7 +81,7 @@ class Etcd {
     });
   }
   std::string grant(std::chrono::seconds life) const {
-    return text(call("/v3/lease/grant", {{"TTL", std::to_string(life.count())}}), "ID");
+    return expect(etcd_lease(call("/v3/lease/grant", {{"TTL", std::to_string(life.count())}})), "a lease");
   }
   void put(const std::string& key, const std::string& value, const std::string& lease) const {
     call("/v3/kv/put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}});
@@ -94,8 +90,7 @@ class Etcd {
   bool create(const std::string& key, const std::string& value, const std::string& lease) const {
     const json absent = {{"key", base64(key)}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}};
     const json put = {{"request_put", {{"key", base64(key)}, {"value", base64(value)}, {"lease", lease}}}};
-    if (call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}).value("succeeded", false))
-      return true;
+    if (etcd_succeeded(call("/v3/kv/txn", {{"compare", json::array({absent})}, {"success", json::array({put})}}))) return true;
     const std::vector<KeyValue> found = range(key, {});
     return !found.empty() && found[0].lease == lease;
   }
@@ -106,14 +101,10 @@ class Etcd {
   // All whose keys begin so, in the order of the keys.
   std::vector<KeyValue> with_prefix(const std::string& prefix) const { return range(prefix, after(prefix)); }
   // The number of the last change.
-  std::string revision() const {
-    const json answer = call("/v3/kv/range", {{"key", base64("\1")}});
-    return text(answer.value("header", json::object()), "revision");
-  }
+  int64_t revision() const { return expect(etcd_revision(call("/v3/kv/range", {{"key", base64("\1")}})), "a revision"); }
   void keep_alive(const std::string& lease, milliseconds patience) const {
     const json answer = call("/v3/lease/keepalive", {{"ID", lease}}, patience);
-    const json result = answer.value("result", json::object());
-    if (!result.contains("TTL")) throw http::ConnectionError("the lease has run out");
+    if (!etcd_lease_lives(answer)) throw http::ConnectionError(fmt::format("{}: the lease has run out", name_in_use()));
   }
   void revoke(const std::string& lease) const { call("/v3/lease/revoke", {{"ID", lease}}, std::chrono::seconds(1)); }
 
@@ -160,24 +151,15 @@ class Etcd {
     }
   }
   std::string name_in_use() const { return members_[in_use_].text(); }
-  std::string text(const json& object, const char* name) const {
-    const auto found = object.find(name);
-    if (found == object.end() || !found->is_string())
-      throw http::ConnectionError(fmt::format("{} answers without `{}`: is it etcd?", name_in_use(), name));
-    return found->get<std::string>();
+  template <class Value>
+  Value expect(std::optional<Value> found, const char* what) const {
+    if (!found) throw http::ConnectionError(fmt::format("{} answers without {}: is it etcd?", name_in_use(), what));
+    return std::move(*found);
   }
   std::vector<KeyValue> range(const std::string& key, const std::string& end) const {
     json question = {{"key", base64(key)}};
     if (!end.empty()) question["range_end"] = base64(end);
-    const json answer = call("/v3/kv/range", question);
-    std::vector<KeyValue> found;
-    for (const json& pair : answer.value("kvs", json::array())) {
-      const auto name = bytes_of_base64(text(pair, "key"));
-      const auto value = bytes_of_base64(pair.value("value", ""));
-      if (!name || !value) throw http::ConnectionError(fmt::format("{} answers with what is no Base64", name_in_use()));
-      found.push_back({*name, *value, pair.value("lease", "")});
-    }
-    return found;
+    return expect(etcd_pairs(call("/v3/kv/range", question)), "keys and values");
   }
 
   const std::vector<http::Endpoint> members_;
@@ -212,7 +194,7 @@ class EtcdMembers final : public Members {
       lease_ = first_lease();
       kept_ = etcd_.grant(options.kept);
       enter();
-      const std::string revision = etcd_.revision();
+      const int64_t revision = etcd_.revision();
       keeper_ = std::thread([this] { keep_alive(); });
       watcher_ = std::thread([this, revision] { watch(revision); });
       wait_for_all(
@@ -432,9 +414,9 @@ class EtcdMembers final : public Members {
   }
 
   // The keys of processes that go.
-  void watch(const std::string& revision) {
+  void watch(int64_t revision) {
     become_background_thread();
-    std::string from = std::to_string(std::stoll(revision) + 1);
+    int64_t from = revision + 1;
     do {
       try {
         const auto stream = etcd_.stream("/v3/watch", watch_question(from));
@@ -444,14 +426,15 @@ class EtcdMembers final : public Members {
           stream_ = stream;
         }
         while (const auto line = stream.lines->next()) {
-          const json result = result_of(*line);
-          read_events(result);
-          if (!result.value("canceled", false)) continue;
+          const WatchNews news = etcd_news(*line);
+          for (const std::string& key : news.deleted) {
+            if (const auto process = process_of_key(key)) miss(*process);
+          }
+          if (!news.over) continue;
           // The watch is over and the stream goes on, without a word. It asked for what etcd keeps no longer.
-          const std::string oldest = result.value("compact_revision", "0");
-          if (oldest != "0") {
+          if (news.oldest > 0) {
             look_for_all();
-            from = oldest;
+            from = news.oldest;
           }
           break;
         }
@@ -460,42 +443,30 @@ class EtcdMembers final : public Members {
       }
     } while (pause(std::chrono::seconds(1)));
   }
-  json watch_question(const std::string& from) const {
+  json watch_question(int64_t from) const {
     const std::string prefix = root_ + "members/";
     return {{"create_request",
              {{"key", base64(prefix)},
               {"range_end", base64(Etcd::after(prefix))},
-              {"start_revision", from},
+              {"start_revision", std::to_string(from)},
               {"filters", json::array({"NOPUT"})}}}};
-  }
-  // Empty where the line is none of etcd's.
-  static json result_of(const std::string& line) {
-    const JsonResult read = read_json(line);
-    const auto found = read.value.find("result");  // end() of what is no object
-    return read.problem.empty() && found != read.value.end() && found->is_object() ? *found : json::object();
-  }
-  void read_events(const json& result) {
-    for (const json& event : result.value("events", json::array())) {
-      const auto key = bytes_of_base64(event.value("kv", json::object()).value("key", ""));
-      if (event.value("type", "") == "DELETE" && key) miss(key->substr(key->rfind('/') + 1));
-    }
   }
   // Who has met the others and has no key any more is gone.
   void look_for_all() {
     const std::vector<KeyValue> met = etcd_.with_prefix(root_ + "met/"), here = etcd_.with_prefix(root_ + "members/");
     for (const KeyValue& one : met) {
-      const std::string number = one.key.substr(one.key.rfind('/') + 1);
-      const std::string key = fmt::format("{}members/{}", root_, number);
-      if (std::ranges::none_of(here, [&](const KeyValue& other) { return other.key == key; })) miss(number);
+      const std::optional<int64_t> process = process_of_key(one.key);
+      if (!process) continue;
+      const auto is_own = [&](const KeyValue& other) { return process_of_key(other.key) == process; };
+      if (std::ranges::none_of(here, is_own)) miss(*process);
     }
   }
-  // `number`: of the process whose key is gone, as its key has it.
-  void miss(const std::string& number) {
-    if (left(root_ + "left/" + number)) return;
+  void miss(int64_t process) {
+    if (left(left_key(process))) return;
     if (const auto failed = failure()) {
       lose(failed->what, failed->exit);
     } else {
-      lose(fmt::format("process {} is gone", std::stoll(number)), Exit::kPreempted);
+      lose(fmt::format("process {} is gone", process), Exit::kPreempted);
     }
   }
   bool left(const std::string& key) const {

@@ -36,11 +36,11 @@ std::optional<std::vector<KeyValue>> etcd_pairs(const json& answer) {
   const json& pairs = at(answer, "kvs");
   if (!pairs.is_null() && !pairs.is_array()) return {};
   for (const json& pair : pairs) {
-    const std::string *key = text_at(pair, "key"), *value = text_at(pair, "value");
+    const std::string *key = text_at(pair, "key"), *value = text_at(pair, "value"), *lease = text_at(pair, "lease");
     if (key == nullptr || (value == nullptr && !at(pair, "value").is_null())) return {};
     auto name = bytes_of_base64(*key), bytes = bytes_of_base64(value == nullptr ? "" : *value);
     if (!name || !bytes) return {};
-    found.push_back({std::move(*name), std::move(*bytes)});
+    found.push_back({std::move(*name), std::move(*bytes), lease == nullptr ? "" : *lease});
   }
   return found;
 }
@@ -60,17 +60,20 @@ bool etcd_lease_lives(const json& answer) { return !at(at(answer, "result"), "TT
 
 bool etcd_succeeded(const json& answer) { return at(answer, "succeeded") == true; }
 
-std::vector<std::string> etcd_deleted(std::string_view line) {
-  std::vector<std::string> keys;
+WatchNews etcd_news(std::string_view line) {
+  WatchNews news;
   const JsonResult read = read_json(line);
-  const json& events = at(at(read.value, "result"), "events");
-  if (!events.is_array()) return keys;
+  const json& result = at(read.value, "result");
+  news.over = at(result, "canceled") == true;
+  if (const std::string* oldest = text_at(result, "compact_revision")) news.oldest = number(*oldest).value_or(0);
+  const json& events = at(result, "events");
+  if (!events.is_array()) return news;
   for (const json& event : events) {
     const std::string *type = text_at(event, "type"), *key = text_at(at(event, "kv"), "key");
     if (type == nullptr || *type != "DELETE" || key == nullptr) continue;
-    if (auto name = bytes_of_base64(*key)) keys.push_back(std::move(*name));
+    if (auto name = bytes_of_base64(*key)) news.deleted.push_back(std::move(*name));
   }
-  return keys;
+  return news;
 }
 
 std::optional<int64_t> process_of_key(std::string_view key) { return number(key.substr(key.rfind('/') + 1)); }

@@ -14,6 +14,7 @@ namespace tessera::group {
 
 struct KeyValue {
   std::string key, value;
+  std::string lease;  // by which it lives; empty: none
 };
 
 // Of /v3/kv/range: the pairs in the answer's order.
@@ -26,8 +27,13 @@ std::optional<std::string> etcd_lease(const nlohmann::json& answer);
 bool etcd_lease_lives(const nlohmann::json& answer);
 // Of /v3/kv/txn.
 bool etcd_succeeded(const nlohmann::json& answer);
-// Of a line of /v3/watch: the keys that are gone.
-std::vector<std::string> etcd_deleted(std::string_view line);
+struct WatchNews {
+  std::vector<std::string> deleted;  // keys that are gone
+  bool over = false;                 // etcd has ended the watch; the stream goes on without a word
+  int64_t oldest = 0;                // the first change that etcd has, where the watch asked for one before it
+};
+// Of a line of /v3/watch.
+WatchNews etcd_news(std::string_view line);
 
 // The number behind the last "/" of a process's key.
 std::optional<int64_t> process_of_key(std::string_view key);
