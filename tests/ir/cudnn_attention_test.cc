@@ -1,6 +1,6 @@
 // Calls of cuDNN's attention: the ones that JAX makes, what goes into them and becomes of their results, and when they are made.
 
-#include "ir/cudnn_attention.h"
+#include "ir/program/cudnn_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@
 #include "ir/composite.h"
 #include "ir/composites.h"
 #include "ir/functions.h"
-#include "ir/gpu_target.h"
 #include "ir/grad.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
 #include "ir/passes/rewrite.h"
-#include "ir/program.h"
+#include "ir/program/gpu_target.h"
+#include "ir/program/program.h"
 #include "support/formula.h"
 #include "support/paths.h"
 #include "support/run_graph.h"
@@ -50,7 +50,7 @@ std::vector<std::string> layouts(const std::string& list) {
   return out;
 }
 
-// The calls of a program, as tools/references/cudnn_attention.py describes them.
+// The calls of a program, as tools/references/models/cudnn_attention.py describes them.
 nlohmann::json calls_of(const std::string& program) {
   nlohmann::json calls = nlohmann::json::array();
   std::istringstream lines(program);

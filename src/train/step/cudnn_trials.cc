@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "ir/emit.h"
+#include "ir/program/emit.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/ops.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 #include "train/step/compile.h"
 
 namespace tessera::train {

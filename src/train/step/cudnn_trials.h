@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "ir/cudnn_attention.h"
+#include "ir/program/cudnn_attention.h"
 #include "pjrt/cache.h"
 #include "pjrt/client.h"
 

@@ -44,7 +44,7 @@ def main():
     q, k = (jax.ShapeDtypeStruct((2, tokens, 3, 16), jnp.bfloat16) for tokens in (5, 7))
     lines = jax.jit(attention).trace(q, k, k, q).lower(lowering_platforms=("cuda",)).as_text().splitlines()
     calls = [call(line.strip()) for line in lines if "__cudnn$fmha" in line]
-    path = Path(__file__).resolve().parents[2] / "tests/references/cudnn_attention.json"
+    path = Path(__file__).resolve().parents[3] / "tests/references/cudnn_attention.json"
     path.write_text(json.dumps(calls, indent=1) + "\n")
 
 

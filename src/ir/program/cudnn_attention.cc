@@ -1,4 +1,4 @@
-#include "ir/cudnn_attention.h"
+#include "ir/program/cudnn_attention.h"
 
 #include <fmt/format.h>
 
