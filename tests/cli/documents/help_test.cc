@@ -1,7 +1,10 @@
 // Help, version, flags, and what is said of a mistaken command line: which stream, which words, which exit code.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "cli/command.h"
 #include "cli/run_program.h"
@@ -425,13 +428,14 @@ TEST(Devices, TheChoiceOfAPlatformIsSaidWhereNobodyNamedOne) {
 }
 
 TEST(Devices, AMissingPluginIsADeviceErrorThatSaysWhereItLooked) {
-  const std::vector<std::string> args = {
-      "predict", "--platform", "tpu", "--from", testing::source_path("tests/references/timm_local_dir"), "x.png"};
-  const Outcome outcome =
-      run_program(args, fs::temp_directory_path(), {{"TESSERA_PLUGIN_PATH", "/nowhere"}, {"VIRTUAL_ENV", "/no_environment"}});
-  EXPECT_EQ(outcome.exit, 4);
-  EXPECT_THAT(outcome.err, HasSubstr("/nowhere"));
-  EXPECT_THAT(outcome.err, HasSubstr("pip install libtpu"));
+  // A program in a checkout finds the plugin of .deps/plan.
+  const TempFolder folder;
+  fs::copy_file(testing::program_path(), folder / "tessera");
+  const std::string command = fmt::format(
+      "TESSERA_PLUGIN_PATH=/nowhere VIRTUAL_ENV=/no_environment {} predict --platform tpu --from {} x.png 2> {}",
+      (folder / "tessera").string(), testing::source_path("tests/references/timm_local_dir"), (folder / "err").string());
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 4);
+  EXPECT_THAT(read_file(folder / "err"), AllOf(HasSubstr("/nowhere"), HasSubstr("pip install libtpu")));
 }
 
 }  // namespace

@@ -243,13 +243,16 @@ TEST_F(JointLaunch, ADirectoryOfEachHostIsRefusedAtTheStart) {
     words.emplace_back("total=9 steps");
     return words;
   };
-  std::map<std::string, std::string> variables = environment(1);
-  variables["TESSERA_CACHE_DIR"] = testing::cache_path();
+  const auto with_gpu = [&](const std::string& gpu) {  // as launch gives each of them its own
+    std::map<std::string, std::string> variables = environment(1, {{"TESSERA_CACHE_DIR", testing::cache_path()}});
+    variables["CUDA_VISIBLE_DEVICES"] = gpu;
+    return variables;
+  };
   std::string command = here + " &&";
-  for (const auto& [name, value] : variables) command += fmt::format(" {}='{}'", name, value);
+  for (const auto& [name, value] : with_gpu("1")) command += fmt::format(" {}='{}'", name, value);
   command += fmt::format(" unshare -m sh -c 'mount --bind others run && exec \"$@\"' sh '{}'", testing::program_path());
   for (const std::string& word : process("1")) command += fmt::format(" '{}'", word);
-  RunningProgram first(process("0"), folder_.path(), environment(1));
+  RunningProgram first(process("0"), folder_.path(), with_gpu("0"));
   EXPECT_EQ(WEXITSTATUS(std::system((command + " > out 2>&1").c_str())), 2);
   EXPECT_EQ(first.wait().exit, 2);
   EXPECT_THAT(

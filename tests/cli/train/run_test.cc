@@ -438,12 +438,12 @@ TEST_F(Run, ExportForOthersSaysWhatStandsInTheWay) {
   EXPECT_THAT(refusal({}, "other.safetensors"), HasSubstr("--plain writes one .safetensors file"));
   EXPECT_THAT(refusal({}, "other.onnx"), HasSubstr("`other.onnx` would be a directory"));
   EXPECT_THAT(refusal({"--format", "hugging_face"}, "other.pth"), HasSubstr("name it without the ending"));
-  EXPECT_THAT(refusal({"--format", "hugging_face"}, "other"),
+  EXPECT_THAT(refusal({"--format", "hugging_face"}, "theirs"),
               HasSubstr("Hugging Face's ViT has no such model: it would need "));
   EXPECT_THAT(refusal({"--format", "big_vision"}), HasSubstr("big_vision's ViT has no such model: it would need "));
   EXPECT_THAT(refusal({"--format", "huging_face"}), HasSubstr("did you mean `hugging_face`?"));
   EXPECT_THAT(refusal({"--format", "timm", "--plain"}), HasSubstr("`--plain` is a format of its own"));
-  for (const char* name : {"other", "other.npz", "other.onnx", "other.pth", "other.safetensors"})
+  for (const char* name : {"theirs", "other.npz", "other.onnx", "other.pth", "other.safetensors"})
     EXPECT_FALSE(fs::exists(*folder_ / name)) << name;
 }
 
