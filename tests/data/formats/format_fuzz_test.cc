@@ -53,6 +53,7 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "charsmap") return {read("../../fuzz/corpus/charsmap/one")};
   if (target == "lines") return {"{\"a\": 1}\r\n\n{\"b\": 2}\n  \nlast"};
   if (target == "csv") return {"image,label\r\na.png,\"an \"\"owl\"\"\nor two\"\n\n b.png , 3\n"};
+  if (target == "coco") return {read("../../fuzz/corpus/coco/captions.json"), read("../../fuzz/corpus/coco/objects.json")};
   if (target == "mat") return {read("../mat/devkit_plain.mat"), read("../mat/devkit.mat")};
   if (target == "tokenizer_json") return {read("../text/gpt2.json"), read("../text/clip.json")};
   const std::string images = tessera::testing::source_path("tests/image/images/");

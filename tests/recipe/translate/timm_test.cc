@@ -46,11 +46,11 @@ std::vector<std::pair<std::string, std::vector<std::string>>> commands() {
 
 Translation made(const std::string& line, const TimmOptions& options = {}) { return translate_timm(split(line, ' '), options); }
 
-std::string error_of(const std::string& line, const TimmOptions& options = {}) {
+std::string error_of(const std::string& line, const TimmOptions& options = {}, Exit code = Exit::kUsage) {
   try {
     made(line, options);
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Exit::kUsage) << line;
+    EXPECT_EQ(error.code(), code) << line;
     return error.what();
   }
   return "no error";
@@ -358,7 +358,8 @@ TEST_F(TimmYaml, HoldsNoMoreThanACommandLineDoes) {
   for (int i = 0; i < 1000; ++i) list += ", 1";
   EXPECT_THAT(error_of("/imagenet -c " + file("scale: &x [" + list + "]\nratio: *x\n")),
               AllOf(HasSubstr("more than 1000 values"), HasSubstr("args.yaml:1")));
-  EXPECT_THAT(error_of("/imagenet -c " + file("# " + std::string(2 << 20, 'x') + "\n")), HasSubstr("args.yaml"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("# " + std::string(2 << 20, 'x') + "\n"), {}, Exit::kData),
+              AllOf(HasSubstr("args.yaml"), HasSubstr("such a file has 1.00 MiB at most")));
   EXPECT_THAT(error_of("/imagenet -c " + file("lr: 0.1\nlr: 0.2\n")),
               AllOf(HasSubstr("`lr` is there twice"), HasSubstr("args.yaml:2")));
 }
