@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
+#include <string_view>
 
 #include "base/text/text.h"
 
@@ -236,20 +238,25 @@ constexpr bool has_word(std::string_view words, std::string_view word) {
   return false;
 }
 
+constexpr size_t kHelpWords = [] {
+  size_t count = 0;
+  for (const OtherHelp& help : kOtherHelp) count += 1 + static_cast<size_t>(std::ranges::count(help.words, ' '));
+  return count;
+}();
+
+// Sorted first: compilers bound the steps of what they evaluate.
 constexpr bool all_words_differ() {
-  for (size_t i = 0; i < std::size(kOtherHelp); ++i) {
-    std::string_view words = kOtherHelp[i].words;
-    while (!words.empty()) {
-      const size_t end = std::min(words.find(' '), words.size());
-      const std::string_view word = words.substr(0, end);
-      words.remove_prefix(std::min(end + 1, words.size()));
-      if (has_word(words, word)) return false;
-      for (size_t j = i + 1; j < std::size(kOtherHelp); ++j) {
-        if (has_word(kOtherHelp[j].words, word)) return false;
-      }
+  std::array<std::string_view, kHelpWords> all;
+  size_t found = 0;
+  for (const OtherHelp& help : kOtherHelp) {
+    for (std::string_view rest = help.words; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      all[found++] = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  return true;
+  std::ranges::sort(all);
+  return std::ranges::adjacent_find(all) == all.end();
 }
 static_assert(all_words_differ());
 

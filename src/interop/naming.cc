@@ -225,7 +225,7 @@ models::Arrays as_f32(const models::ArrayViews& arrays) {
   return out;
 }
 
-models::Arrays renamed(models::Arrays arrays, const std::function<std::string(const std::string&)>& rename) {
+models::Arrays renamed(models::Arrays&& arrays, const std::function<std::string(const std::string&)>& rename) {
   models::Arrays out;
   for (auto& [name, array] : arrays) out[rename(name)] = std::move(array);
   return out;
@@ -269,7 +269,7 @@ models::Array one_block(const models::Array& stack, size_t axis, int64_t index) 
 }
 
 // Stacked blocks as single ones: …/encoderblock/… -> …/encoderblock_0/…, …
-models::Arrays unstacked(models::Arrays arrays, const std::string& where) {
+models::Arrays unstacked(models::Arrays&& arrays, const std::string& where) {
   models::Arrays out;
   for (auto& [name, array] : arrays) {
     const auto stack =
