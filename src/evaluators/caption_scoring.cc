@@ -74,7 +74,7 @@ std::vector<std::string> read_prompts(const config::Section& section, const Capt
     section.fail("prompts", fmt::format("gives {} captions, and the data has {} classes", prompts.size(), classes),
                  "one line for each class, in the order of the classes");
   }
-  for (std::string& prompt : prompts) prompt = options.prefix + prompt;
+  for (std::string& prompt : prompts) prompt.insert(0, options.prefix);
   return prompts;
 }
 
