@@ -53,6 +53,7 @@ class Mean final : public Evaluator {
 };
 
 // `loss` and the measurements of the objective that training minimises, on other data.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the table of evaluators has functions of this type.
 std::shared_ptr<const Evaluator> make_mean(config::Section section, const EvaluatorData& available) {
   const std::shared_ptr<const objectives::Objective> objective = available.objective();
   if (!objective->per_example()) {

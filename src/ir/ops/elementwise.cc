@@ -47,7 +47,7 @@ Types bool_result(const Node& n) {
 Types to_dtype(const Node& n) { return {{static_cast<DType>(n.attr<int64_t>("_dtype")), n.operands[0].dims()}}; }
 
 Types to_same_size_dtype(const Node& n) {
-  const Types t = to_dtype(n);
+  Types t = to_dtype(n);
   require(n, element_bytes(t[0].dtype) == element_bytes(n.operands[0].dtype()), "bitcast needs dtypes of one size");
   return t;
 }

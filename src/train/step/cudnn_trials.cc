@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "ir/program/emit.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/ops.h"
+#include "ir/program/emit.h"
 #include "ir/program/program.h"
 #include "train/step/compile.h"
 
