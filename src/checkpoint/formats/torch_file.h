@@ -15,7 +15,7 @@ namespace tessera::checkpoint {
 // "_orig_mod." of wrappers are dropped from names. Entries of it that are no tensors are left out. Data Errors, also for a pickle
 // that holds code and for the format before 1.6, name the file.
 std::vector<NpzArray> read_torch(const std::string& path);
-// Their types by the pickle alone: of two of one name both, of which read_torch() has the last.
+// Names and types of the tensors, from the pickle alone. A name that comes twice is here twice; read_torch() keeps the last.
 std::vector<std::pair<std::string, TensorType>> torch_types(const std::string& path);
 
 }  // namespace tessera::checkpoint

@@ -52,8 +52,8 @@ std::string member_key(const std::string& run, int64_t process) {
 std::string failure_key(const std::string& run) { return root_of(run) + "failed"; }
 bool is_for_good(Exit code) { return code != Exit::kPreempted && code != Exit::kInterrupted; }
 
-// The members of one etcd, of which each answers for all. What one of them does not answer the next one is asked. Answers that are
-// not what etcd gives are ConnectionErrors too.
+// One etcd of one or more members. Any member can answer; if one does not, the next is asked. Answers that are not etcd's are
+// ConnectionErrors too.
 class Etcd {
  public:
   explicit Etcd(std::vector<http::Endpoint> members) : members_(std::move(members)) {}

@@ -42,9 +42,8 @@ void ask_schedulers(std::span<const Scheduler> schedulers, const Environment& en
   }
 }
 
-// A slice's hosts as GKE tells libtpu of them, one process each, and where the job has several slices, those of all of them.
-// What is said of another number of processes than is given is of something else. A host by itself, as `localhost` is, says
-// nothing of the others of a run.
+// Reads what GKE sets for libtpu: one process on each host of a slice, over all slices of the job. Ignored where it contradicts a
+// count that is given, or where the slice has one host (`localhost`): then other variables say which processes a run has.
 void ask_tpu(const Environment& environment, std::optional<int64_t>& id, std::optional<int64_t>& count) {
   constexpr const char *kWorker = "TPU_WORKER_ID", *kHosts = "TPU_WORKER_HOSTNAMES", *kSlice = "MEGASCALE_SLICE_ID",
                        *kSlices = "MEGASCALE_NUM_SLICES";

@@ -55,7 +55,7 @@ struct TfdsRange {
   int64_t from = 0, to = 0;
 };
 // The samples of a term in a split with these shards, as TFDS counts them: negative bounds count from the end. Nothing when a
-// bound lies outside, or where kPct1DropRemainder would leave nothing of 1 %.
+// bound lies outside, or with kPct1DropRemainder where 1 % of the split is less than one sample.
 std::optional<TfdsRange> resolve_tfds_slice(const TfdsSlice& slice, const std::vector<int64_t>& shard_lengths,
                                             TfdsRounding rounding = TfdsRounding::kClosest);
 // Part `index` of `count` parts as even as they can be, the first ones longer by one, or all of the same length.

@@ -15,8 +15,8 @@ class GpuTarget final : public Target {
  public:
   using Works = std::function<bool(const AttentionSizes&)>;
 
-  // `mesh`: of several devices, each of which calls cuDNN for its examples. `cudnn_works`: asked before attention of these sizes is
-  // left to cuDNN, which takes bf16 alone; null: it never is.
+  // `mesh`: of a program for several devices; each device calls cuDNN for its own examples. `cudnn_works`: called with the sizes of
+  // an attention in bf16; false keeps it in plain ops. Null: all attention is in plain ops.
   explicit GpuTarget(std::optional<mesh::Mesh> mesh = {}, Works cudnn_works = {})
       : mesh_(std::move(mesh)), cudnn_works_(std::move(cudnn_works)) {}
 

@@ -77,7 +77,7 @@ TEST(Place, IsWhatTheSlicesOfTpusSay) {
   EXPECT_FALSE(find_place(options, environment(values)).several());
   values.insert({{"JOB_COMPLETION_INDEX", "2"}, {"TESSERA_NUM_PROCESSES", "4"}});
   EXPECT_EQ(find_place({.num_processes = 4, .coordinator = "host"}, environment(values)).process_id, 2);
-  // An id by hand is of a run that has others, and a host by itself knows nothing of them.
+  // An id that is given belongs to a run of several processes. A slice of one host does not say how many.
   EXPECT_THAT(
       message_of({.process_id = 0, .coordinator = "host"}, {{"TPU_WORKER_ID", "0"}, {"TPU_WORKER_HOSTNAMES", "localhost"}}),
       HasSubstr("not how many processes"));

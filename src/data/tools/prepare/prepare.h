@@ -25,7 +25,7 @@ struct GivenArchive {
   const Published* published = nullptr;  // null: there is none to compare it with
 };
 
-// What the user is told about the set once its folders are there.
+// Messages about the set, shown after its folders are made.
 struct Finding {
   std::vector<std::string> problems;  // the set is not what it should be
   std::vector<std::string> notes;     // it differs from the published one
