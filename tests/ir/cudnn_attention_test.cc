@@ -25,6 +25,7 @@
 #include "ir/program/program.h"
 #include "support/formula.h"
 #include "support/paths.h"
+#include "support/played_cudnn.h"
 #include "support/run_graph.h"
 
 namespace tessera::ir {
@@ -84,39 +85,8 @@ TEST(CudnnAttention, MakesTheCallsThatJaxMakes) {
 
 constexpr int64_t kBatch = 2, kHeads = 3, kWidth = 8;
 
-Value by_heads(Value x) { return convert(transpose(x, {0, 2, 1, 3}), DType::kF32); }
-double scale_of(Value q) { return 1 / std::sqrt(static_cast<double>(q.dim(3))); }
-Value scores_of(Value q, Value k) { return scale_of(q) * dot_general(by_heads(q), by_heads(k), {{0, 1}, {0, 1}, {3}, {3}}); }
-Value over_keys(Value x, int64_t keys) { return broadcast_in_dim(x, {x.dim(0), x.dim(1), x.dim(2), keys}, {0, 1, 2}); }
-
-Values play_forward(const Values& x) {
-  const Value scores = scores_of(x[0], x[1]), most = reduce_max(scores, {3}, true);
-  const Value log_sums = log(sum(exp(scores - most), {3})) + reshape(most, {most.dim(0), most.dim(1), most.dim(2)});
-  const Value p = exp(scores - over_keys(log_sums, scores.dim(3)));
-  return {convert(dot_general(p, by_heads(x[2]), {{0, 1}, {0, 1}, {3}, {2}}), kBF16), log_sums, constant(0, DType::kU8, {0})};
-}
-
-// Of q, k, v, the logarithms of sums, the cotangent and the result.
-Values play_backward(const Values& x) {
-  const Value scores = scores_of(x[0], x[1]), ct = by_heads(x[4]);
-  const int64_t keys = scores.dim(3);
-  const Value p = exp(scores - over_keys(x[3], keys));
-  const Value dp = dot_general(ct, by_heads(x[2]), {{0, 1}, {0, 1}, {3}, {3}});
-  const Value ds = scale_of(x[0]) * p * (dp - over_keys(sum(ct * by_heads(x[5]), {3}), keys));
-  return {convert(dot_general(ds, by_heads(x[1]), {{0, 1}, {0, 1}, {3}, {2}}), kBF16),
-          convert(dot_general(ds, by_heads(x[0]), {{0, 1}, {0, 1}, {2}, {2}}), kBF16),
-          convert(dot_general(p, ct, {{0, 1}, {0, 1}, {2}, {2}}), kBF16), constant(0, DType::kU8, {0})};
-}
-
-std::unique_ptr<Graph> with_cudnn_played(const Graph& graph) {
-  return rewrite(graph, [](const Node& node, const Values& operands) -> std::optional<Values> {
-    if (node.op != &kOpCustomCall) return std::nullopt;
-    return operands.size() == 3 ? play_forward(operands) : play_backward(operands);
-  });
-}
-
 Value plain_attention(Value q, Value k, Value v) {
-  const Value p = convert(softmax(scores_of(q, k)), kBF16);
+  const Value p = convert(softmax(testing::attention_scores(q, k)), kBF16);
   return transpose(dot_general(p, transpose(v, {0, 2, 1, 3}), {{0, 1}, {0, 1}, {3}, {2}}), {0, 2, 1, 3});
 }
 
@@ -154,7 +124,8 @@ std::vector<std::vector<float>> run_attention(const Composite& composite, const 
   for (const Value dx : gradient(sum_all(y * weights), x)) graph.results.push_back(convert(dx, DType::kF32));
   std::vector<std::vector<float>> out;
   const std::unique_ptr<Graph> finished = finish(graph, {}, by_cudnn ? &gpu : nullptr);
-  for (const auto& result : testing::run_graph(*with_cudnn_played(*finished), arguments)) out.push_back(result.floats());
+  for (const auto& result : testing::run_graph(*testing::with_calls_played(*finished), arguments))
+    out.push_back(result.floats());
   return out;
 }
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ir/program/cudnn_attention.h"
 #include "pjrt/cache.h"
@@ -11,8 +13,9 @@
 
 namespace tessera::train {
 
-// Asked for sizes, compiles attention of two examples and its gradient on one device, runs them, and compares them with plain ops
-// in f32. Each sizes are tried once, with a note where they don't work; copies share what was tried. The client lives longer.
+// Called with sizes, it compiles attention of two examples and its gradient for one device, runs them, and compares them with plain
+// ops in f32. It tries the same sizes once, and says in a note where they don't work. Copies share their results. The client must
+// outlive them.
 class CudnnTrials {
  public:
   CudnnTrials(const pjrt::Client& client, pjrt::ExecutableCache cache) : client_(&client), cache_(std::move(cache)) {}
@@ -28,8 +31,10 @@ class CudnnTrials {
       std::make_shared<std::map<ir::AttentionSizes, std::string>>();
 };
 
-// The program of a trial, without arguments: scalars of f32, two each for the result and the cotangents of q, k and v: the largest
-// difference between cuDNN's and the plain ones, and the largest of the plain ones.
-std::string trial_program(const ir::AttentionSizes& sizes);
+// The graph of a trial, without parameters. Its results are scalars of f32, two each for attention's result and the cotangents of q,
+// k and v: the largest difference between cuDNN's and the plain ones, and the largest of the plain ones.
+std::unique_ptr<ir::Graph> trial_graph(const ir::AttentionSizes& sizes);
+// What is wrong with these results; empty: nothing.
+std::string trial_problem(const std::vector<float>& results);
 
 }  // namespace tessera::train
