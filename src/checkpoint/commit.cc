@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/text/digits.h"
 #include "base/text/json.h"
 #include "checkpoint/checkpoint.h"
 #include "store/encoding/crc32c.h"
@@ -26,13 +27,6 @@ constexpr int64_t kMaxCommitBytes = 1 << 20;
 
 // The second checkpoint of a step has the first prefix. Short ones: a list of all files has to fit COMMIT.
 constexpr int64_t kFirstPrefix = 2, kLastPrefix = 999;
-
-std::optional<int64_t> parse_digits(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || text.front() == '-' || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string checksum_lines(std::string_view before) {
   return fmt::format("  \"crc32c\": \"{}\"\n}}\n", store::crc32c_text(store::crc32c(store::as_bytes(before))));
@@ -98,6 +92,8 @@ void check_list(const Commit& commit, const std::string& path) {
 
 }  // namespace
 
+bool is_damage(const Error& error) { return error.help() == kDamagedHelp; }
+
 Error damaged_file(const std::string& path, std::string_view why) {
   return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
 }
@@ -137,11 +133,8 @@ std::string commit_text(const Commit& commit) {
 std::optional<RunAtStep> parse_run_at_step(const std::string& text) {
   const size_t at = text.rfind('@');
   if (at == std::string::npos) return std::nullopt;
-  RunAtStep out{text.substr(0, at)};
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data() + at + 1, end, out.step);
-  if (error != std::errc() || stopped != end || out.step < 0) return std::nullopt;
-  return out;
+  const auto step = parse_digits(std::string_view(text).substr(at + 1));
+  return step ? std::optional(RunAtStep{text.substr(0, at), *step}) : std::nullopt;
 }
 
 Error no_such_step(const RunAtStep& wanted, const std::vector<int64_t>& steps, const std::string& where) {

@@ -23,6 +23,8 @@ inline constexpr const char* kDamagedHelp = "copy it again, or name another of t
 
 // A data error: a file of a checkpoint, or the directory, is damaged.
 Error damaged_file(const std::string& path, std::string_view why);
+// Whether this is what an Error says, and not that a file could not be read just now or is of a newer version.
+bool is_damage(const Error& error);
 
 struct DirectoryName {
   int64_t step = 0;

@@ -81,7 +81,7 @@ void CheckpointWriter::begin_in_place() {
       take_prefix(other_prefix(parse_commit(text, commit)));
       replaced_ = std::move(text);
     } catch (const Error& error) {
-      if (error.help() != kDamagedHelp) throw;  // of a newer version; a damaged one goes
+      if (!is_damage(error)) throw;  // of a newer version; a damaged one goes
     }
   }
   has_place_ = true;

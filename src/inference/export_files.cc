@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "base/system/process.h"
+#include "base/text/digits.h"
 #include "base/text/json.h"
 #include "store/checksums.h"
 #include "store/small_file.h"
@@ -58,10 +58,8 @@ void remove_quietly(store::FileSystem& files, const std::string& directory) {
 std::optional<int64_t> writer_of(std::string_view name, std::string_view begin) {
   if (!name.starts_with(begin)) return std::nullopt;
   name.remove_prefix(begin.size());
-  int64_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  const bool whole = error == std::errc{} && end == name.data() + name.size() && pid > 0;
-  return whole ? std::optional(pid) : std::nullopt;
+  const auto pid = parse_digits(name);
+  return pid && *pid > 0 ? pid : std::nullopt;
 }
 
 // What killed exports to this place left half written.

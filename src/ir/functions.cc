@@ -75,6 +75,17 @@ Value gelu_tanh(Value x) { return elementwise(x, approximate, approximate_slope)
 Value softplus(Value x) { return 0.5 * (x + abs(x)) + log1p(exp(-abs(x))); }
 Value square(Value x) { return x * x; }
 
+Values split_heads(Value x, int64_t tokens, int64_t parts, int64_t heads) {
+  const int64_t size = x.dim(1) / parts, width = element_count(x.dims()) / (x.dim(0) * parts * heads);
+  Values split;
+  for (int64_t i = 0; i < parts; ++i) {
+    split.push_back(reshape(slice_axis(x, 1, i * size, (i + 1) * size), {x.dim(0) / tokens, tokens, heads, width}));
+  }
+  return split;
+}
+
+Value merge_heads(Value x) { return reshape(x, {x.dim(0) * x.dim(1), x.dim(2) * x.dim(3)}); }
+
 Value pack(const Values& scalars) {
   Values rows;
   for (const Value scalar : scalars) rows.push_back(reshape(scalar, {1}));

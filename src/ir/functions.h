@@ -21,6 +21,11 @@ Value gelu_exact(Value x);  // x/2 (1 + erf(x/sqrt 2))
 Value gelu_tanh(Value x);   // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 Value softplus(Value x);    // log(1 + exp(x)), without overflow: minus the logarithm of the sigmoid of -x
 
+// Parts of [batch * tokens, parts * heads * width], or [batch * tokens, parts, heads, width], such as queries, keys and values: each
+// [batch, tokens, heads, width].
+Values split_heads(Value x, int64_t tokens, int64_t parts, int64_t heads);
+Value merge_heads(Value x);  // [batch, tokens, heads, width] -> [batch * tokens, heads * width]
+
 Value square(Value x);
 Value pack(const Values& scalars);                           // [their number]
 Value one_hot(Value indices, int64_t classes, DType dtype);  // [.., ] -> [.., classes]; an index outside gives zeros

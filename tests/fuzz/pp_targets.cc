@@ -9,7 +9,7 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr int64_t kMostPixels = 1 << 14;  // of what a chain makes: more is slow and no other code
+constexpr int64_t kMaxPixels = 1 << 14;  // of what a chain makes: more is slow and no other code
 
 // A chunk eXIf of PNG: the picture is to be turned right (orientation 6).
 constexpr std::string_view kExif(
@@ -48,7 +48,7 @@ const std::vector<uint8_t>& photograph() {
 }
 
 void set_fuzz_limits(data::PpScratch& scratch) {
-  scratch.set_limits({.pixels = kMostPixels, .bytes = 16 << 20, .seconds = 0}, nullptr);
+  scratch.set_limits({.pixels = kMaxPixels, .bytes = 16 << 20, .seconds = 0}, nullptr);
 }
 
 // What Pp::run gives, by way of PpRun; nothing where the chain refuses the picture.
@@ -92,7 +92,7 @@ void run_in_turns(const data::Pp& chain) {
 
 // The same draws give the same pixels, and a chain without draws does not depend on them.
 void run_on_picture(const data::Pp& chain, data::PpUse use) {
-  if (int64_t{chain.width()} * chain.height() > kMostPixels) return;
+  if (int64_t{chain.width()} * chain.height() > kMaxPixels) return;
   run_in_turns(chain);
   data::PpScratch scratch;
   set_fuzz_limits(scratch);
@@ -113,7 +113,7 @@ void run_on_picture(const data::Pp& chain, data::PpUse use) {
     for (uint64_t seed = 5; seed < 8; ++seed) run({.seed = seed, .view = view}, nullptr);
     TESSERA_CHECK(use == data::PpUse::kTrain || run({.seed = 4, .view = view}, nullptr) == pixels);
   }
-  if (!chain.erasing() || chain.erasing()->boxes > kMostPixels) return;
+  if (!chain.erasing() || chain.erasing()->boxes > kMaxPixels) return;
   std::vector<float> boxes(static_cast<size_t>(chain.erasing()->boxes * data::kEraseValues));
   chain.draw_erasing({.seed = 1}, boxes.data());
 }
@@ -178,7 +178,7 @@ void run_on_texts(const data::Pp& chain, size_t most) {
     texts[i].assign(all.begin(), all.begin() + static_cast<ptrdiff_t>((most + 3 * i) % 4));
   size_t ids = 0;
   for (const data::TokenField& field : chain.token_fields()) ids += static_cast<size_t>(field.length);
-  if (ids > kMostPixels) return;
+  if (ids > kMaxPixels) return;
   std::vector<int32_t> memory(ids);
   std::vector<int32_t*> rows;
   for (size_t at = 0; const data::TokenField& field : chain.token_fields()) {

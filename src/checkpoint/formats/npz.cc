@@ -191,13 +191,13 @@ Described describe(const std::string& name, std::string_view text, uint64_t size
 // Of an array that is not unpacked.
 TensorType type_of(const ZipArchive& archive, uint64_t index, const std::string& name, const std::string& where) {
   // NumPy's own are of 118 bytes, or 64 more where there are many dimensions, and it reads none of more than 10,000.
-  constexpr size_t kUsual = 256, kMost = 16384;
+  constexpr size_t kUsual = 256, kMaxLength = 16384;
   const auto text_of = [](const std::vector<std::byte>& bytes) {
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
   std::vector<std::byte> head = archive.head(index, kUsual);
   const size_t end = preamble(name, text_of(head), where).end;
-  if (end > kMost) fail(name, "has a header that numpy did not write", where);
+  if (end > kMaxLength) fail(name, "has a header that numpy did not write", where);
   if (end > head.size()) head = archive.head(index, end);
   return describe(name, text_of(head), archive.unpacked_size(index), where).type;
 }

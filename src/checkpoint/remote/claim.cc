@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstddef>
 #include <exception>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/system/background_thread.h"
+#include "base/text/digits.h"
 #include "base/text/text.h"
 #include "store/encoding/digest.h"
 #include "store/local/lock.h"
@@ -35,9 +35,8 @@ std::string owner_of(const std::string& claim) {
 bool is_gone(const std::string& claim, const std::string& host) {
   const std::vector<std::string> words = words_of(claim);
   if (words.size() != 4 || words[3] != host) return false;
-  int64_t pid = 0;
-  const char* const end = words[2].data() + words[2].size();
-  return std::from_chars(words[2].data(), end, pid).ptr == end && pid > 0 && process_is_dead(pid);
+  const int64_t pid = parse_digits(words[2]).value_or(0);
+  return pid > 0 && process_is_dead(pid);
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ bool RunCopy::bring_checkpoint(int64_t step) {
     copied_[step] = local_commit(step).value_or("");
     return true;
   } catch (const Error& error) {
-    if (error.help() != checkpoint::kDamagedHelp) throw;  // a server that does not answer has lost nothing
+    if (!checkpoint::is_damage(error)) throw;  // a server that does not answer has lost nothing
     log_warning(fmt::format("step {} in the bucket is passed over: {}", step, error.message()));
     damaged_.insert(step);
     return false;
@@ -338,7 +338,7 @@ bool RunCopy::write_checkpoint(int64_t step, const std::string& commit) {
   try {
     if (there) replaced = checkpoint::parse_commit(*there, to);
   } catch (const Error& error) {
-    if (error.help() != checkpoint::kDamagedHelp) throw;  // of a newer version
+    if (!checkpoint::is_damage(error)) throw;  // of a newer version
     remove_checkpoint_objects(url_, step);
   }
   if (replaced && checkpoint::same_content(here, *replaced) && !damaged) {

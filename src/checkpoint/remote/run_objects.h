@@ -35,7 +35,7 @@ std::string checkpoint_name(int64_t step);
 
 // Brings a checkpoint to `checkpoints`, a local directory …/checkpoints: whole and with the checksums of its COMMIT, or not at
 // all. Nothing where the same checkpoint is there. One that is saved again meanwhile comes as it is then. Throws a data Error,
-// with checkpoint::kDamagedHelp where it is damaged.
+// which is_damage() where it is damaged.
 void fetch_checkpoint(const std::string& url, int64_t step, const std::string& checkpoints);
 
 // What is needed of a checkpoint of the bucket (checkpoint::load_part), as store::map_copy() has it. Throws a data Error where it

@@ -1,10 +1,10 @@
 #include "cluster/group/etcd_answers.h"
 
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include "base/text/base64.h"
+#include "base/text/digits.h"
 #include "base/text/json.h"
 
 namespace tessera::group {
@@ -21,13 +21,6 @@ const json& at(const json& value, const char* name) {
 }
 
 const std::string* text_at(const json& value, const char* name) { return at(value, name).get_ptr<const json::string_t*>(); }
-
-std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, failed] = std::from_chars(text.data(), last, value);
-  return failed == std::errc() && end == last && value >= 0 ? std::optional(value) : std::nullopt;
-}
 
 }  // namespace
 
@@ -47,7 +40,7 @@ std::optional<std::vector<KeyValue>> etcd_pairs(const json& answer) {
 
 std::optional<int64_t> etcd_revision(const json& answer) {
   const std::string* text = text_at(at(answer, "header"), "revision");
-  const auto revision = text == nullptr ? std::nullopt : number(*text);
+  const auto revision = text == nullptr ? std::nullopt : parse_digits(*text);
   return revision == std::numeric_limits<int64_t>::max() ? std::nullopt : revision;  // one comes after it
 }
 
@@ -65,7 +58,7 @@ WatchNews etcd_news(std::string_view line) {
   const JsonResult read = read_json(line);
   const json& result = at(read.value, "result");
   news.over = at(result, "canceled") == true;
-  if (const std::string* oldest = text_at(result, "compact_revision")) news.oldest = number(*oldest).value_or(0);
+  if (const std::string* oldest = text_at(result, "compact_revision")) news.oldest = parse_digits(*oldest).value_or(0);
   const json& events = at(result, "events");
   if (!events.is_array()) return news;
   for (const json& event : events) {
@@ -76,6 +69,6 @@ WatchNews etcd_news(std::string_view line) {
   return news;
 }
 
-std::optional<int64_t> process_of_key(std::string_view key) { return number(key.substr(key.rfind('/') + 1)); }
+std::optional<int64_t> process_of_key(std::string_view key) { return parse_digits(key.substr(key.rfind('/') + 1)); }
 
 }  // namespace tessera::group

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <span>
 
 #include "base/error.h"
+#include "base/text/digits.h"
 #include "base/text/text.h"
 #include "cluster/group/run_key.h"
 
@@ -22,12 +22,9 @@ constexpr Scheduler kStarters[] = {{"SLURM_PROCID", "SLURM_NTASKS"}, {"OMPI_COMM
                     kPods[] = {{"JOB_COMPLETION_INDEX", "TESSERA_NUM_PROCESSES"}};
 
 int64_t whole_number(const char* name, const std::string& text) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end || value < 0)
-    throw usage_error(fmt::format("{} is `{}`, which is no whole number", name, text), "the environment");
-  return value;
+  const auto value = parse_digits(text);
+  if (!value) throw usage_error(fmt::format("{} is `{}`, which is no whole number", name, text), "the environment");
+  return *value;
 }
 
 // Of what started the process: its id and their number.
@@ -53,8 +50,8 @@ void ask_tpu(const Environment& environment, std::optional<int64_t>& id, std::op
   const auto known = static_cast<int64_t>(split(*hosts, ',').size());
   const int64_t in_slice = whole_number(kWorker, *worker),
                 parts = slices ? std::max<int64_t>(whole_number(kSlices, *slices), 1) : 1;
-  constexpr int64_t kMost = 1'000'000;  // so that no product overflows
-  if (known > kMost || parts > kMost) return;
+  constexpr int64_t kMax = 1'000'000;  // so that no product overflows
+  if (known > kMax || parts > kMax) return;
   const int64_t all = known * parts;
   if (all == 1 || (count && *count != all)) return;
   if (parts > 1 && !slice)

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
@@ -9,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/system/process.h"
+#include "base/text/digits.h"
 #include "base/text/text.h"
 #include "data/cache/cache.h"
 #include "data/cache/whole_pictures.h"
@@ -171,10 +171,8 @@ class DiskCache final : public ForwardingSource {
   static bool is_being_written(const std::string& file) {
     const size_t point = file.rfind('.');
     if (point == std::string::npos) return false;
-    int64_t writer = 0;
-    const char *begin = file.data() + point + 1, *end = file.data() + file.size();
-    const auto [at, error] = std::from_chars(begin, end, writer);
-    return error == std::errc() && at == end && writer > 0 && !process_is_dead(writer);
+    const int64_t writer = parse_digits(std::string_view(file).substr(point + 1)).value_or(0);
+    return writer > 0 && !process_is_dead(writer);
   }
 
   // Reads what another process kept since this one looked.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/composite.h"
 #include "ir/composites.h"
+#include "ir/functions.h"
 #include "ir/manual.h"
 #include "ir/op_entries.h"
 #include "ir/ops.h"
@@ -36,29 +37,17 @@ std::optional<Attention> attention_of(const Composite& composite, const std::vec
   return Attention{first[0] / tokens, {tokens, tokens, heads, first[1] / (3 * heads)}};
 }
 
-// Queries, keys and values [batch, tokens, heads, width] of [batch * tokens, 3 * heads * width].
-Values apart(Value qkv, const SelfAttention& a) {
-  const int64_t part = qkv.dim(1) / 3;
-  Values out;
-  for (int64_t i = 0; i < 3; ++i) {
-    out.push_back(reshape(slice_axis(qkv, 1, i * part, (i + 1) * part), {-1, a.tokens, a.heads, part / a.heads}));
-  }
-  return out;
-}
-
-Value rows(Value x) { return reshape(x, {x.dim(0) * x.dim(1), x.dim(2) * x.dim(3)}); }
-
 // On one device.
 Values call_cudnn(const Composite& composite, const Values& x) {
   const std::string& name = composite.name();
   if (name == kAttention) return {cudnn_attention(x[0], x[1], x[2])};
   if (name == kAttentionGradient) return cudnn_attention_gradient(x[0], x[1], x[2], x[3]);
   const auto& a = composite.attributes<SelfAttention>();
-  const Values parts = apart(x[0], a);
-  if (name == kSelfAttention) return {rows(cudnn_attention(parts[0], parts[1], parts[2]))};
+  const Values parts = split_heads(x[0], a.tokens, 3, a.heads);
+  if (name == kSelfAttention) return {merge_heads(cudnn_attention(parts[0], parts[1], parts[2]))};
   const Value cotangent = reshape(x[1], parts[0].dims());
   Values gradients = cudnn_attention_gradient(parts[0], parts[1], parts[2], cotangent);
-  for (Value& gradient : gradients) gradient = rows(gradient);
+  for (Value& gradient : gradients) gradient = merge_heads(gradient);
   return {concatenate(gradients, 1)};
 }
 

@@ -78,31 +78,16 @@ ir::Value project(const Scope& scope, ir::Value x, const HeadProjection& p) {
   return p.checkpoint ? ir::checkpoint_name(y, p.checkpoint) : y;
 }
 
-// What `project` has put side by side: `parts` values [batch, tokens, heads, width].
-ir::Values apart(ir::Value y, int64_t tokens, int64_t parts, int64_t heads) {
-  const int64_t size = y.dim(1) / parts, width = element_count(y.dims()) / (y.dim(0) * parts * heads);
-  ir::Values split;
-  for (int64_t i = 0; i < parts; ++i) {
-    split.push_back(ir::reshape(ir::slice_axis(y, 1, i * size, (i + 1) * size), {y.dim(0) / tokens, tokens, heads, width}));
-  }
-  return split;
-}
-
 }  // namespace
 
 ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const HeadProjection& p) {
-  return apart(project(scope, x, p), x.dim(0) / batch, p.parts, p.heads);
-}
-
-ir::Value merge_heads(ir::Value x) {
-  const Dims& d = x.dims();
-  return ir::reshape(x, {d[0] * d[1], d[2] * d[3]});
+  return ir::split_heads(project(scope, x, p), x.dim(0) / batch, p.parts, p.heads);
 }
 
 ir::Composite self_attention_composite(const ir::SelfAttention& shape) {
   return {"self_attention", shape, [=](const ir::Values& x) -> ir::Values {
-            const ir::Values heads = apart(x[0], shape.tokens, 3, shape.heads);
-            return {merge_heads(plain_attention(heads[0], heads[1], heads[2]))};
+            const ir::Values heads = ir::split_heads(x[0], shape.tokens, 3, shape.heads);
+            return {ir::merge_heads(plain_attention(heads[0], heads[1], heads[2]))};
           }};
 }
 
@@ -114,13 +99,13 @@ ir::Value self_attention(const Scope& scope, ir::Value qkv, const ir::SelfAttent
 
 // With norms, dropout or a mask between the layers, or heads on several devices.
 ir::Value heads_apart(const Scope& scope, ir::Value qkv, int64_t tokens, const AttentionOptions& options, ir::Value mask) {
-  const ir::Values heads = apart(qkv, tokens, 3, options.heads);
+  const ir::Values heads = ir::split_heads(qkv, tokens, 3, options.heads);
   ir::Value q = heads[0], k = heads[1];
   if (options.qk_norm) {
     q = layer_norm(scope / "q_norm", q, options.epsilon);
     k = layer_norm(scope / "k_norm", k, options.epsilon);
   }
-  return merge_heads(dot_product_attention(scope, q, k, heads[2], options.attn_dropout, mask));
+  return ir::merge_heads(dot_product_attention(scope, q, k, heads[2], options.attn_dropout, mask));
 }
 
 Init with_parts(Init init, int64_t parts) {
@@ -165,7 +150,7 @@ ir::Value attention_step(const Scope& scope, ir::Value x, KeysValues& cache, ir:
   cache.values = ir::dynamic_update_slice(cache.values, heads[2], place);
   const ir::Value seen = ir::compare(ir::Compare::kLe, ir::iota({position.dtype(), {1, 1, 1, tokens}}, 3), position);
   const ir::Value mixed = dot_product_attention(scope, q, cache.keys, cache.values, 0, seen);
-  return project_out(scope, merge_heads(mixed), features, options);
+  return project_out(scope, ir::merge_heads(mixed), features, options);
 }
 
 namespace {
@@ -180,7 +165,7 @@ ir::Value cross_queries(const Scope& scope, ir::Value x, int64_t batch, const At
 }
 
 ir::Value cross_mix(const Scope& scope, ir::Value q, const KeysValues& memory, const AttentionOptions& options) {
-  const ir::Value mixed = merge_heads(dot_product_attention(scope, q, memory.keys, memory.values, options.attn_dropout));
+  const ir::Value mixed = ir::merge_heads(dot_product_attention(scope, q, memory.keys, memory.values, options.attn_dropout));
   return project_out(scope, mixed, q.dim(2) * q.dim(3), options);
 }
 

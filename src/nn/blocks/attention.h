@@ -28,8 +28,6 @@ struct HeadProjection {
 };
 // [batch * tokens, features] -> `parts` values [batch, tokens, heads, width]. Over a tensor axis the heads are split.
 ir::Values project_heads(const Scope& scope, ir::Value x, int64_t batch, const HeadProjection& projection);
-// [batch, tokens, heads, width] -> [batch * tokens, heads * width].
-ir::Value merge_heads(ir::Value x);
 
 // Attention of queries, keys and values side by side in one array, as `project_heads` has them before it takes them apart.
 ir::Composite self_attention_composite(const ir::SelfAttention& shape);

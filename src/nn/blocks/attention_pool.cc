@@ -1,5 +1,6 @@
 #include "nn/blocks/attention_pool.h"
 
+#include "ir/functions.h"
 #include "ir/ops.h"
 #include "nn/blocks/attention.h"
 #include "nn/dense.h"
@@ -14,7 +15,7 @@ ir::Value attention_pool(const Scope& scope, ir::Value x, int64_t batch, const A
   const ir::Value q = ir::reshape(dense(scope / "q", latent, features, {true, options.q_init}), {1, options.heads, width});
   const ir::Value queries = ir::broadcast_to(q, {batch, 1, options.heads, width});
   const ir::Values kv = project_heads(scope / "kv", x, batch, {features, options.heads, 2, {true, options.kv_init}});
-  const ir::Value mixed = merge_heads(dot_product_attention(scope, queries, kv[0], kv[1]));
+  const ir::Value mixed = ir::merge_heads(dot_product_attention(scope, queries, kv[0], kv[1]));
   const ir::Value y = dense(scope / "proj", mixed, features, {true, options.proj_init});
   return y + mlp(scope / "mlp", layer_norm(scope / "norm", y, options.epsilon), options.mlp);
 }

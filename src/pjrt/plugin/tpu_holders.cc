@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <system_error>
 
 #include "base/printable.h"
+#include "base/text/digits.h"
 #include "base/text/text.h"
 
 namespace tessera::pjrt {
@@ -20,19 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLongestCommand = 120;
-
-std::optional<int64_t> number_in(std::string_view text) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stopped == end && value >= 0 ? std::optional(value) : std::nullopt;
-}
+constexpr size_t kMaxCommand = 120;
 
 // The group of a chip; /dev/vfio/vfio is of no device.
 bool is_chip(std::string_view file) {
   constexpr std::string_view kAccel = "/dev/accel", kVfio = "/dev/vfio/";
-  return file.starts_with(kAccel) || (file.starts_with(kVfio) && number_in(file.substr(kVfio.size())).has_value());
+  return file.starts_with(kAccel) || (file.starts_with(kVfio) && parse_digits(file.substr(kVfio.size())).has_value());
 }
 
 // As its command line has it, else its short name.
@@ -44,7 +37,7 @@ std::string command_of(const fs::path& process) {
   std::ranges::replace(text, '\0', ' ');
   if (trim(text).empty()) std::getline(std::ifstream(process / "comm"), text);
   text = one_line(trim(text));
-  return text.size() <= kLongestCommand ? text : printable(text.substr(0, kLongestCommand)) + "…";
+  return text.size() <= kMaxCommand ? text : printable(text.substr(0, kMaxCommand)) + "…";
 }
 
 }  // namespace
@@ -74,7 +67,7 @@ TpuHolders find_tpu_holders(const std::string& proc, const std::string& lock_fil
   std::error_code error;
   holders.lock_file = fs::exists(lock_file, error);
   for (fs::directory_iterator entry(proc, error), end; !error && entry != end; entry.increment(error)) {
-    const auto pid = number_in(entry->path().filename().native());
+    const auto pid = parse_digits(entry->path().filename().native());
     if (!pid || *pid == ::getpid()) continue;
     std::error_code unread;
     fs::directory_iterator file(entry->path() / "fd", unread);

@@ -1,8 +1,7 @@
 #include "store/local/leftovers.h"
 
-#include <charconv>
-
 #include "base/system/process.h"
+#include "base/text/digits.h"
 
 namespace tessera::store {
 
@@ -12,9 +11,8 @@ std::optional<TemporaryName> parse_temporary_name(std::string_view name) {
   if (at == 0 || at == std::string_view::npos) return std::nullopt;
   const std::string_view digits = name.substr(at + kTemporary.size());
   TemporaryName found{name.substr(0, at)};
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), found.writer);
-  if (error != std::errc{} || end != digits.data() + digits.size() || found.writer <= 0) return std::nullopt;
-  return found;
+  found.writer = parse_digits(digits).value_or(0);
+  return found.writer > 0 ? std::optional(found) : std::nullopt;
 }
 
 void remove_leftovers(Directory& directory, const std::function<bool(std::string_view file)>& own) {

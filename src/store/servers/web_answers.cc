@@ -1,12 +1,12 @@
 #include "store/servers/web_answers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <vector>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text/digits.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 
@@ -26,12 +26,7 @@ bool stays_inside(const std::string& name) {
 
 }  // namespace
 
-std::optional<int64_t> parse_length(std::string_view header) {
-  int64_t value = 0;
-  const char* const last = header.data() + header.size();
-  const auto [end, failed] = std::from_chars(header.data(), last, value);
-  return failed == std::errc{} && end == last && value >= 0 ? std::optional(value) : std::nullopt;
-}
+std::optional<int64_t> parse_length(std::string_view header) { return parse_digits(header); }
 
 ContentRange parse_content_range(std::string_view header) {
   constexpr std::string_view kBytes = "bytes ";

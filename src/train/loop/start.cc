@@ -108,7 +108,7 @@ std::string StartingPoint::fetch(int64_t step) {
                                           [&](const std::string& array, const Placed& box) { return held.has(array, box); });
     return {};
   } catch (const Error& error) {
-    if (error.help() != checkpoint::kDamagedHelp) throw;  // a server that does not answer has lost nothing
+    if (!checkpoint::is_damage(error)) throw;  // a server that does not answer has lost nothing
     return error.message();
   }
 }

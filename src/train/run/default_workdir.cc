@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/digits.h"
 #include "config/section.h"
 #include "recipe/keys.h"
 #include "store/small_file.h"
@@ -25,10 +25,8 @@ std::vector<int64_t> numbers_of(const std::string& name, store::FileSystem& file
   if (!files.info(kRuns)) return out;
   for (const store::FileInfo& entry : files.list(kRuns)) {
     if (!entry.name.starts_with(name + "-")) continue;
-    const char *begin = entry.name.data() + name.size() + 1, *end = entry.name.data() + entry.name.size();
-    int64_t number = 0;
-    const auto [stop, error] = std::from_chars(begin, end, number);
-    if (error == std::errc{} && stop == end && number > 0) out.push_back(number);
+    const auto number = parse_digits(std::string_view(entry.name).substr(name.size() + 1));
+    if (number && *number > 0) out.push_back(*number);
   }
   std::ranges::sort(out, std::greater{});
   return out;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/text.h"
 #include "ir/functions.h"
 #include "ir/grad.h"
 #include "ir/ops.h"
@@ -43,8 +44,6 @@ Value largest(Value x) {
   const Value size = ir::abs(x), total = ir::sum_all(size);
   return ir::select(ir::is_finite(total), ir::reduce_max(size, {0, 1, 2, 3}), total);
 }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -93,7 +92,7 @@ const std::string& CudnnTrials::failure(const ir::AttentionSizes& sizes) const {
     }
     failure = trial_problem(results);
   } catch (const Error& error) {
-    failure = first_line(error.message());
+    failure = split(error.message(), '\n')[0];
   }
   if (!failure.empty()) {
     log_note(fmt::format("attention (heads {} x {}, {} queries, {} keys) is not left to cuDNN: {}", sizes.heads, sizes.width,
