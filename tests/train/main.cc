@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // of a connection that another process has closed
   testing::InitGoogleTest(&argc, argv);
   const int code = RUN_ALL_TESTS();
   std::fflush(nullptr);
