@@ -22,22 +22,40 @@ void check_step(const std::string& path, int64_t step) {
   }
 }
 
+// Of several processes, which write under the last names, or of a removal.
+constexpr const char* kNoCommit = "half-written or half-removed: it has no COMMIT file";
+
 using Fetch = std::function<store::Bytes(const std::string& file)>;
 using Headers = std::map<size_t, SafetensorsFile>;  // by the place in the list
 
-// The headers of the files that have no piece which is needed.
-Headers headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
+// Of all files of arrays, in the order of their numbers.
+struct Header {
+  size_t place = 0;  // in the list
+  bool needed = false;
+  SafetensorsFile file;
+};
+std::vector<Header> read_headers(store::FileSystem& files, const std::string& path, const Commit& commit,
+                                 const NeedsPiece& needs) {
   const bool sliced = commit.version >= kPiecesVersion;
   const std::vector<size_t> in_order = *state_files(commit);
   std::vector<std::string> paths;
   for (const size_t i : in_order) paths.push_back(store::join_path(path, commit.files[i].name));
   std::vector<SafetensorsFile> all = open_headers(paths, files);
   collect_arrays(all, sliced, path);  // so that each place is one in its array
-  Headers alone;
+  std::vector<Header> headers;
   for (size_t k = 0; k < all.size(); ++k) {
     const std::vector<NamedPlace> places = places_in(all[k], sliced);
     const auto needed = [&](const NamedPlace& one) { return element_count(one.place.dims) > 0 && needs(one.array, one.place); };
-    if (std::ranges::none_of(places, needed)) alone.emplace(in_order[k], std::move(all[k]));
+    headers.push_back({in_order[k], std::ranges::any_of(places, needed), std::move(all[k])});
+  }
+  return headers;
+}
+
+// The headers of the files that have no piece which is needed.
+Headers headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
+  Headers alone;
+  for (Header& header : read_headers(files, path, commit, needs)) {
+    if (!header.needed) alone.emplace(header.place, std::move(header.file));
   }
   return alone;
 }
@@ -71,10 +89,10 @@ nlohmann::ordered_json parse_state_json(const store::Bytes& bytes, const std::st
   }
 }
 
-// Version 3 is about names in COMMIT: the files may be those of an earlier version.
+// From version 3 on it is about names and places in COMMIT: the files may be those of an earlier version.
 bool is_version_of(const nlohmann::ordered_json& version, const Commit& commit) {
   if (commit.version < kPrefixVersion) return version == commit.version;
-  return version.is_number_integer() && version >= kPlainVersion && version <= kPrefixVersion;
+  return version.is_number_integer() && version >= kPlainVersion && version <= commit.version;
 }
 
 std::string read_state_json(const store::Bytes& bytes, const std::string& path, const Commit& commit) {
@@ -106,6 +124,7 @@ LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, co
   }
   const Commit commit = read_commit(files, path);
   check_step(path, commit.step);
+  expect_all_here(files, path, commit);
   LoadedCheckpoint loaded;
   loaded.path = path;
   loaded.step = commit.step;
@@ -127,6 +146,15 @@ LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, co
   return loaded;
 }
 
+std::vector<size_t> needed_files(store::FileSystem& files, const std::string& path, const Commit& commit,
+                                 const NeedsPiece& needs) {
+  std::vector<size_t> needed;
+  for (const Header& header : read_headers(files, path, commit, needs)) {
+    if (header.needed) needed.push_back(header.place);
+  }
+  return needed;
+}
+
 LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files) {
   LatestCheckpoint latest;
   if (!files.info(directory)) return latest;
@@ -144,8 +172,9 @@ LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& fi
 
   bool any_committed = false;
   for (const Candidate& candidate : candidates) {
-    if (candidate.name.writer) {
-      latest.rejected.push_back({candidate.path, "half-written: the save did not end", /*unfinished=*/true});
+    if (candidate.name.writer || !files.info(store::join_path(candidate.path, kCommitFile))) {
+      const std::string why = candidate.name.writer ? "half-written: the save did not end" : kNoCommit;
+      latest.rejected.push_back({candidate.path, why, /*unfinished=*/true});
       continue;
     }
     any_committed = true;
@@ -153,6 +182,7 @@ LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& fi
       latest.checkpoint = load(candidate.path, files);
       return latest;
     } catch (const Error& error) {
+      if (is_elsewhere(error)) throw;  // nothing is damaged
       latest.rejected.push_back({candidate.path, error.message()});
     }
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/box.h"
+#include "checkpoint/commit.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/stored_array.h"
 #include "store/file.h"
@@ -47,10 +48,15 @@ using NeedsPiece = std::function<bool(const std::string& array, const Placed& pl
 LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, const NeedsPiece& needs,
                            const std::function<store::Bytes(const std::string& file)>& fetch);
 
+// Which files of a checkpoint, by their place in its list, have a piece that is needed: of files of arrays only the headers are
+// read. Throws a data Error where the arrays are not whole.
+std::vector<size_t> needed_files(store::FileSystem& files, const std::string& path, const Commit& commit,
+                                 const NeedsPiece& needs);
+
 struct RejectedCheckpoint {
   std::string path;
   std::string reason;
-  bool unfinished = false;  // a save that did not end; else a checkpoint that is damaged
+  bool unfinished = false;  // a save or a removal that did not end; else a checkpoint that is damaged
 };
 
 struct LatestCheckpoint {
@@ -60,7 +66,7 @@ struct LatestCheckpoint {
 
 // The newest checkpoint in `directory` that is whole. No directory means none. When there are committed ones but all are
 // damaged, throws a data error that lists each with its reason: starting from scratch over lost work must be somebody's
-// decision.
+// decision. Throws expect_all_here()'s where files of the newest are on other hosts.
 LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::checkpoint

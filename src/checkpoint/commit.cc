@@ -24,6 +24,7 @@ constexpr std::string_view kTemporary = ".tmp-";
 constexpr std::string_view kStatePrefix = "state-", kStateSuffix = ".safetensors";
 constexpr std::string_view kFormatName = "tessera checkpoint";
 constexpr int64_t kMaxCommitBytes = 1 << 20;
+constexpr const char* kElsewhereHelp = "copy what this directory has on each host of the run into one";
 
 // The second checkpoint of a step has the first prefix. Short ones: a list of all files has to fit COMMIT.
 constexpr int64_t kFirstPrefix = 2, kLastPrefix = 999;
@@ -39,8 +40,8 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), plain);
 }
 
-// What may follow the process id in a temporary name: ".3" of a joint save, then ".swap" (LocalFiles::exchange), ".failed" or
-// ".failed.tmp-4711" (JointSave).
+// What may follow the process id in a temporary name: ".swap" (LocalFiles::exchange), or what saves of several processes by earlier
+// versions left, ".3", ".3.failed" or ".3.failed.tmp-4711".
 bool ends_as_ours(std::string_view suffix) {
   if (suffix.starts_with('.') && parse_digits(suffix.substr(1, suffix.find('.', 1) - 1))) {
     suffix.remove_prefix(std::min(suffix.find('.', 1), suffix.size()));
@@ -67,13 +68,13 @@ int64_t count_at(const nlohmann::json& json, const char* key, const std::string&
 }
 
 void check_version(int64_t version, const std::string& path) {
-  if (version >= kPlainVersion && version <= kPrefixVersion) return;
+  if (version >= kPlainVersion && version <= kHostsVersion) return;
   throw data_error(
-      fmt::format("`{}` has format version {}; this program reads versions up to {}", path, version, kPrefixVersion), {},
+      fmt::format("`{}` has format version {}; this program reads versions up to {}", path, version, kHostsVersion), {},
       "use the version of Tessera that wrote it");
 }
 
-// That of all files. Only version 3 has one.
+// That of all files. Version 3 has one, version 4 may.
 std::string_view prefix_of(const Commit& commit) {
   return commit.version < kPrefixVersion || commit.files.empty() ? "" : name_prefix(commit.files.front().name);
 }
@@ -93,6 +94,8 @@ void check_list(const Commit& commit, const std::string& path) {
 }  // namespace
 
 bool is_damage(const Error& error) { return error.help() == kDamagedHelp; }
+
+bool is_elsewhere(const Error& error) { return error.help() == kElsewhereHelp; }
 
 Error damaged_file(const std::string& path, std::string_view why) {
   return data_error(fmt::format("`{}` is damaged: {}", path, why), {}, kDamagedHelp);
@@ -255,12 +258,23 @@ Commit read_commit(store::FileSystem& files, const std::string& directory) {
   for (const CommittedFile& file : commit.files) {
     const std::string file_path = store::join_path(directory, file.name);
     const auto found = info_of(file.name);
+    if (!found && commit.version == kHostsVersion) continue;
     if (!found) throw data_error(fmt::format("`{}` is missing", file_path), {}, kDamagedHelp);
     if (found->size != file.size) {
       throw damaged_file(file_path, fmt::format("it has {} bytes, {} were written", found->size, file.size));
     }
   }
   return commit;
+}
+
+void expect_all_here(store::FileSystem& files, const std::string& directory, const Commit& commit) {
+  if (commit.version != kHostsVersion) return;  // read_commit() has looked
+  const auto missing = std::ranges::count_if(
+      commit.files, [&](const CommittedFile& file) { return !files.info(store::join_path(directory, file.name)); });
+  if (missing == 0) return;
+  throw data_error(fmt::format("`{}` has the files of one host: {} of the checkpoint's {} are on other hosts", directory,
+                               missing, commit.files.size()),
+                   {}, kElsewhereHelp);
 }
 
 }  // namespace tessera::checkpoint

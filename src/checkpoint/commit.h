@@ -25,6 +25,8 @@ inline constexpr const char* kDamagedHelp = "copy it again, or name another of t
 Error damaged_file(const std::string& path, std::string_view why);
 // Whether this is what an Error says, and not that a file could not be read just now or is of a newer version.
 bool is_damage(const Error& error);
+// Whether an Error says that some files are on the disks of other hosts (expect_all_here()).
+bool is_elsewhere(const Error& error);
 
 struct DirectoryName {
   int64_t step = 0;
@@ -52,7 +54,8 @@ struct CommittedFile {
 
 // Version 1: one file of whole arrays. Version 2, written only where it is needed: several files, or slices of arrays.
 // Version 3: as 2, and all names have a prefix, since the checkpoint was written beside another one of its step.
-inline constexpr int64_t kPlainVersion = 1, kPiecesVersion = 2, kPrefixVersion = 3;
+// Version 4: as 2 or 3, and the files lie in directories on several hosts: each has some of them, state.json and COMMIT.
+inline constexpr int64_t kPlainVersion = 1, kPiecesVersion = 2, kPrefixVersion = 3, kHostsVersion = 4;
 
 struct Commit {
   int64_t step = 0;
@@ -85,7 +88,10 @@ Commit parse_file_list(std::string_view text, const std::string& path);
 // The same of a list that is to be a whole checkpoint's: `state.json` once, and every file of arrays.
 Commit parse_commit(std::string_view text, const std::string& path);
 
-// Reads COMMIT and compares sizes, not contents. Throws a data error when the directory is half-written or damaged.
+// Reads COMMIT and compares sizes, not contents. Throws a data error when the directory is half-written or damaged. In version 4
+// files may be missing.
 Commit read_commit(store::FileSystem& files, const std::string& directory);
+// Throws a data Error where `directory` lacks files of its `commit`, which was read there: they are on other hosts.
+void expect_all_here(store::FileSystem& files, const std::string& directory, const Commit& commit);
 
 }  // namespace tessera::checkpoint

@@ -51,7 +51,7 @@ void remove_objects(const std::string& url) {
 }  // namespace
 
 bool is_own_file(std::string_view name) {
-  static const Pattern own(R"(COMMIT|(r[0-9]+-)?state(\.json|(-[0-9]{5,}-of-[0-9]{5,})?\.safetensors)|)"
+  static const Pattern own(R"(COMMIT(\.tmp-[0-9]+)?|(r[0-9]+-)?state(\.json|(-[0-9]{5,}-of-[0-9]{5,})?\.safetensors)|)"
                            R"(part-[0-9]{5,}-of-[0-9]{5,}\.json(\.tmp-[0-9]+)?)");
   return own.matches(name);
 }

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "store/small_file.h"
+#include "base/text/json.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -13,55 +13,56 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How long it sleeps before it looks again: at first so long, then twice that, up to the last.
-constexpr std::chrono::milliseconds kFirstSleep{1}, kLastSleep{128}, kLastSleepForWord{1024};
+constexpr std::chrono::milliseconds kFirstSleep{1}, kLastSleep{1024};
 
-// With a sleep of kLastSleepForWord between them: longer than it takes until a coordinator that is gone is missed.
+// With a sleep of kLastSleep between them: longer than it takes until a coordinator that is gone is missed.
 constexpr int kTriesToSay = 30;
 
-// Of words: what each process says once. Its part has the name of the file on a disk.
-constexpr const char* kBegunWord = "begun";
+// What each process says once, or the first alone.
+constexpr const char* kStateWord = "state.json";
+constexpr const char* kOrderWord = "commit";
 constexpr const char* kCommittedWord = "committed";
+constexpr const char* kKeptWord = "kept";
 constexpr const char* kFailedWord = "failed";
-
-// Names and sizes: what grows while others write.
-std::string contents(const std::vector<store::FileInfo>& files) {
-  std::string text;
-  for (const store::FileInfo& file : files) text += fmt::format("{} {}\n", file.name, file.size);
-  return text;
-}
 
 }  // namespace
 
-JointSave::JointSave(store::FileSystem& files, store::Directory* directory, std::string temporary, const Writers& writers,
-                     int64_t save)
-    : files_(files), directory_(directory), temporary_(std::move(temporary)), writers_(writers), save_(save) {
-  TESSERA_CHECK(directory_ || writers_.words);
+std::vector<int64_t> Writers::other_directories() const {
+  std::vector<int64_t> others;
+  for (size_t i = 1; i < directory_of.size(); ++i) {
+    if (directory_of[i] == static_cast<int64_t>(i)) others.push_back(directory_of[i]);
+  }
+  return others;
 }
 
-std::string JointSave::part_name(int64_t index) const {
-  return fmt::format("part-{:05}-of-{:05}.json", index + 1, writers_.count);
-}
+JointSave::JointSave(const Writers& writers, int64_t save) : writers_(writers), save_(save) { TESSERA_CHECK(writers_.words); }
+
+std::string JointSave::begun_word(int64_t index) { return fmt::format("begun-{}", index); }
+
+std::string JointSave::committed_word(int64_t index) { return fmt::format("{}-{}", kCommittedWord, index); }
+
+std::string JointSave::part_word(int64_t index) const { return fmt::format("part-{}-of-{}", index + 1, writers_.count); }
 
 std::string JointSave::word(const std::string& name) const { return fmt::format("{}/{}", save_, name); }
 
-void JointSave::begin(const std::string& prefix) { say(kBegunWord, prefix); }
+std::string JointSave::await_first() { return wait_for_word("process 1 has not begun", begun_word(0)); }
 
-std::string JointSave::await_directory() {
-  if (writers_.words) return wait_for_word("process 1 has not begun", kBegunWord);
-  wait_until("process 1 has not begun", [](const Seen& seen) { return seen.directory; });
-  return {};
+void JointSave::await_directory() {
+  const int64_t first = writers_.directory();
+  wait_for_word(fmt::format("process {} has not begun", first + 1), begun_word(first));
 }
 
 void JointSave::hand_in(const Commit& part) {
   handed_in_ = part;
-  if (writers_.words) return say(part_name(writers_.index), commit_text(part));
-  store::write_atomic(files_, part_path(writers_.index), std::string_view(commit_text(part)));
+  say(part_word(writers_.index), commit_text(part));
 }
 
 Commit JointSave::await_parts() {
   Commit all;
   for (int64_t index = 0; index < writers_.count; ++index) {
-    const Commit part = parse_file_list(part_text(index), part_path(index));
+    const std::string name = part_word(index);
+    const std::string text = wait_for_word(fmt::format("process {} has not ended writing", index + 1), name);
+    const Commit part = parse_file_list(text, name);
     TESSERA_CHECK(index == 0 || (part.step == all.step && part.version == all.version), "parts of steps {} and {}", all.step,
                   part.step);
     all.step = part.step;
@@ -71,73 +72,49 @@ Commit JointSave::await_parts() {
   return all;
 }
 
-// Waits for it.
-std::string JointSave::part_text(int64_t index) const {
-  const std::string awaited = fmt::format("process {} has not ended writing", index + 1);
-  if (writers_.words) return wait_for_word(awaited, part_name(index));
-  wait_until(awaited, [name = part_name(index)](const Seen& seen) { return seen.has(name); });
-  return store::read_small_file(files_, part_path(index));
+void JointSave::commit_elsewhere(const Commit& all, const std::string& state_json) {
+  const std::vector<int64_t> others = writers_.other_directories();
+  if (others.empty()) return;
+  say(kStateWord, state_json);
+  say(kOrderWord, commit_text(all));
+  for (const int64_t other : others) {
+    wait_for_word(fmt::format("process {} has not committed on its host", other + 1), committed_word(other));
+  }
 }
 
-// Waits for it. The directory goes when it gets its final name, and also when the first process gives up.
-Commit JointSave::committed(const std::string& path) const {
+JointSave::ToCommit JointSave::await_order(const std::string& path) {
   constexpr const char* kAwaited = "process 1 has not committed";
-  if (writers_.words) return parse_commit(wait_for_word(kAwaited, kCommittedWord), path);
-  wait_until(kAwaited, [mine = part_name(writers_.index)](const Seen& seen) { return !seen.has(mine); });
-  if (const auto seen = look()) expect_going_on(*seen);
-  return read_commit(files_, path);
+  ToCommit order{parse_commit(wait_for_word(kAwaited, kOrderWord), path), {}};
+  order.state_json = wait_for_word(kAwaited, kStateWord);
+  return order;
 }
 
 // What is committed is this save if it has what this process wrote: a damaged checkpoint may have had the name before.
 void JointSave::await_commit(const std::string& path) {
-  const Commit all = committed(path);
+  const Commit all = parse_commit(wait_for_word("process 1 has not committed", kCommittedWord), path);
   for (const CommittedFile& file : handed_in_.files) {
     if (std::find(all.files.begin(), all.files.end(), file) != all.files.end()) continue;
     throw data_error(fmt::format("process 1 committed `{}` without `{}`", path, file.name));
   }
 }
 
-void JointSave::end(const std::string& path, const Commit& all) noexcept {
+void JointSave::end(const Commit& all) noexcept {
   try {
-    if (writers_.words) return say(kCommittedWord, commit_text(all));
+    say(kCommittedWord, commit_text(all));
   } catch (const InternalError&) {
     std::terminate();
   } catch (...) {
-    return;  // the coordinator is gone, and so the run ends
-  }
-  for (int64_t index = 0; index < writers_.count; ++index) {
-    try {
-      files_.remove_file(store::join_path(path, part_name(index)));
-    } catch (const InternalError&) {
-      std::terminate();
-    } catch (...) {
-      // It is small, and no reader looks at it.
-    }
+    // The coordinator is gone, and so the run ends.
   }
 }
 
-void JointSave::wait_until(std::string_view awaited, const std::function<bool(const Seen&)>& reached) const {
-  std::string before;
-  auto changed = Clock::now();
-  for (auto sleep = kFirstSleep;; sleep = std::min(2 * sleep, kLastSleep)) {
-    const std::optional<Seen> seen = look();
-    if (seen && reached(*seen)) return;
-    if (seen) expect_going_on(*seen);
-    expect_company(awaited);
-    std::string now = seen ? contents(seen->files) : before;
-    if (now != before) {
-      before = std::move(now);
-      changed = Clock::now();
-    } else if (Clock::now() - changed > writers_.patience) {
-      throw data_error(fmt::format("{}, and nothing has changed in `{}` for {} s", awaited, temporary_,
-                                   std::chrono::duration_cast<std::chrono::seconds>(writers_.patience).count()));
-    }
-    std::this_thread::sleep_for(sleep);
-  }
+void JointSave::tell_kept(const std::vector<int64_t>& steps) {
+  if (!writers_.other_directories().empty()) say(kKeptWord, nlohmann::json(steps).dump());
 }
 
-void JointSave::expect_going_on(const Seen& seen) const {
-  if (seen.failed) throw data_error(store::read_small_file(files_, marker()));
+std::vector<int64_t> JointSave::await_kept() {
+  constexpr const char* kAwaited = "process 1 has not said which checkpoints stay";
+  return parse_json(wait_for_word(kAwaited, kKeptWord), kKeptWord).get<std::vector<int64_t>>();
 }
 
 void JointSave::expect_company(std::string_view awaited) const {
@@ -147,7 +124,7 @@ void JointSave::expect_company(std::string_view awaited) const {
 // A question that fails is asked again: where nobody answers any more, the run ends by that.
 std::string JointSave::wait_for_word(std::string_view awaited, const std::string& name) const {
   const auto begun = Clock::now();
-  for (auto sleep = kFirstSleep;; sleep = std::min(2 * sleep, kLastSleepForWord)) {
+  for (auto sleep = kFirstSleep;; sleep = std::min(2 * sleep, kLastSleep)) {
     std::optional<std::string> said, failed;
     try {
       said = writers_.words->find(word(name));
@@ -174,49 +151,15 @@ void JointSave::say(const std::string& name, const std::string& text) const {
     } catch (const Error&) {
       if (tries == kTriesToSay || (writers_.alone && *writers_.alone)) throw;
     }
-    std::this_thread::sleep_for(kLastSleepForWord);
+    std::this_thread::sleep_for(kLastSleep);
   }
 }
 
-// Of words, as far as is known: who is not answered tells what it has to tell.
-std::optional<std::string> JointSave::told_failure() const {
-  if (writers_.words) {
-    try {
-      return writers_.words->find(word(kFailedWord));
-    } catch (const Error&) {
-      return std::nullopt;
-    }
-  }
-  return files_.info(marker()) ? std::optional(store::read_small_file(files_, marker())) : std::nullopt;
-}
-
-bool JointSave::Seen::has(const std::string& name) const {
-  return std::ranges::any_of(files, [&](const store::FileInfo& file) { return file.name == name; });
-}
-
-// By lists alone. A client of NFS that asks for a name which is not there may remember for a minute that it is not; a list is
-// asked of the server.
-std::optional<JointSave::Seen> JointSave::look() const {
-  Seen seen;
-  const std::string name(store::last_part(temporary_)), failed(store::last_part(marker()));
-  try {
-    for (const store::FileInfo& entry : files_.list(store::parent_path(temporary_))) {
-      if (entry.name == name) seen.directory = true;
-      if (entry.name == failed) seen.failed = true;
-    }
-    if (seen.directory) seen.files = files_.list(temporary_);
-  } catch (const store::IoError&) {
-    return std::nullopt;
-  }
-  return seen;
-}
-
-// What one process has told is what the others fail by, in whatever way: the directory is gone then.
+// What one process has told is what the others fail by, in whatever way: its files are gone then.
 std::string JointSave::give_up(const std::string& why) {
   try {
-    if (auto told = told_failure()) return *std::move(told);
-    const std::string text = fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why);
-    writers_.words ? say(kFailedWord, text) : store::write_atomic(*directory_, store::last_part(marker()), text);
+    if (auto told = writers_.words->find(word(kFailedWord))) return *std::move(told);
+    say(kFailedWord, fmt::format("process {} of {}: {}", writers_.index + 1, writers_.count, why));
   } catch (const InternalError&) {
     throw;
   } catch (const std::exception&) {

@@ -12,9 +12,20 @@
 #include "base/text/json.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
+#include "store/url.h"
 
 namespace tessera::checkpoint {
 namespace {
+
+// Of the checkpoints there, whole or not.
+std::vector<int64_t> steps_in(store::FileSystem& files, const std::string& directory) {
+  std::vector<int64_t> steps;
+  for (const store::FileInfo& entry : files.list(directory)) {
+    const auto name = parse_directory_name(entry.name);
+    if (name && !name->writer && entry.directory) steps.push_back(name->step);
+  }
+  return steps;
+}
 
 void ignore_errors(const std::function<void()>& action) {
   try {
@@ -46,21 +57,21 @@ std::vector<HostTensor> read_group(const SnapshotGroup& group) {
 std::string write_checkpoint(store::FileSystem& files, const std::string& directory, const Snapshot& snapshot) {
   check_snapshot(snapshot);
   const size_t groups = std::max<size_t>(1, snapshot.groups.size());
-  CheckpointWriter writer(files, directory, snapshot.step, {.first = 0, .own = groups, .all = groups});
+  CheckpointWriter writer(files, directory, snapshot.step, {.first = 0, .own = groups, .all = groups}, snapshot.run);
   if (snapshot.groups.empty()) writer.write_group({});
   for (const SnapshotGroup& group : snapshot.groups) writer.write_group(read_group(group));
-  return writer.commit(snapshot.state_json, snapshot.before_commit, snapshot.run);
+  return writer.commit(snapshot.state_json, snapshot.before_commit);
 }
 
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
                       const std::string& run, const std::vector<int64_t>& best) {
   std::vector<int64_t> whole;
-  for (const store::FileInfo& entry : files.list(directory)) {
-    const auto name = parse_directory_name(entry.name);
-    if (!name || name->writer || !entry.directory || name->step >= newest) continue;
-    const Condition condition = condition_of(files, store::join_path(directory, entry.name), run);
-    if (condition == Condition::kWhole) whole.push_back(name->step);
-    if (condition == Condition::kHalfRemoved) remove_checkpoint(files, directory, entry.name);
+  for (const int64_t step : steps_in(files, directory)) {
+    if (step >= newest) continue;
+    const std::string name = step_directory(step);
+    const Condition condition = condition_of(files, store::join_path(directory, name), run);
+    if (condition == Condition::kWhole) whole.push_back(step);
+    if (condition == Condition::kHalfRemoved) remove_checkpoint(files, directory, name);
   }
   std::sort(whole.begin(), whole.end(), std::greater<>());
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -68,6 +79,16 @@ void apply_keep_rules(store::FileSystem& files, const std::string& directory, co
     const bool kept_for_ever = rules.keep_every_steps > 0 && whole[i] % rules.keep_every_steps == 0;
     const bool good = std::ranges::find(best, whole[i]) != best.end();
     if (!recent && !kept_for_ever && !good) remove_checkpoint(files, directory, step_directory(whole[i]));
+  }
+}
+
+void keep_only(store::FileSystem& files, const std::string& directory, const std::vector<int64_t>& kept, int64_t newest,
+               const std::string& run) {
+  for (const int64_t step : steps_in(files, directory)) {
+    if (step >= newest || std::ranges::find(kept, step) != kept.end()) continue;
+    const std::string name = step_directory(step);
+    if (condition_of(files, store::join_path(directory, name), run) != Condition::kOtherRun)
+      remove_checkpoint(files, directory, name);
   }
 }
 
@@ -107,8 +128,8 @@ CheckpointManager::CheckpointManager(std::string directory, KeepRules rules, sto
   if (rules.keep_last < 1) throw usage_error("at least one checkpoint must be kept", "checkpoint.keep", "set it to 1 or more");
   if (rules.keep_every_steps < 0) throw usage_error("the interval of kept checkpoints cannot be negative", "checkpoint");
   files_.make_directories(directory_);
-  if (!writers_.words) held_ = files_.open_directory(directory_);
-  if (held_ && writers_.leads()) sweep_leftovers(files_, directory_);
+  if (!store::is_remote(directory_)) held_ = files_.open_directory(directory_);
+  if (held_ && writers_.leads_directory()) sweep_leftovers(files_, directory_);
   writer_ = std::thread([this] { run(); });
 }
 
@@ -237,21 +258,28 @@ void CheckpointManager::run() {
 // What save_async() does not change after begin() is read without the lock.
 void CheckpointManager::save() {
   const int64_t step = save_->step;
-  CheckpointWriter writer(files_, directory_, step, save_->numbers, writers_, saves_++, held_.get());
+  CheckpointWriter writer(files_, directory_, step, save_->numbers, save_->run, writers_, saves_++, held_.get());
   if (!write(writer)) return;
   {
     const std::lock_guard lock(mutex_);
     last_committed_ = step;
     save_->outcome.clear();
   }
-  if (!writers_.leads()) return;
   if (save_->after_commit) save_->after_commit();
   try {
-    if (writers_.expect_own) writers_.expect_own();
-    apply_keep_rules(files_, directory_, rules_, step, save_->run, save_->best);
+    remove_old(writer);
   } catch (const Error& error) {
     fail(error.what(), /*committed=*/true);
   }
+}
+
+// On several hosts the first one's directory says what stays: one host may have what another one lacks.
+void CheckpointManager::remove_old(CheckpointWriter& writer) {
+  if (!writers_.leads_directory()) return;
+  if (!writers_.leads()) return keep_only(files_, directory_, writer.await_kept(), save_->step, save_->run);
+  if (writers_.expect_own) writers_.expect_own();
+  apply_keep_rules(files_, directory_, rules_, save_->step, save_->run, save_->best);
+  if (writers_.several()) writer.tell_kept(steps_in(files_, directory_));
 }
 
 // True when it was committed. What a disk refuses, or a system that has no memory left, costs this save; anything else is a
@@ -261,7 +289,7 @@ bool CheckpointManager::write(CheckpointWriter& writer) {
     expect_directory();
     if (!write_groups(writer)) return false;
     const PhaseSpan span("commit", save_->step, SpanKind::kSave);
-    writer.commit(save_->state_json, save_->before_commit, save_->run);
+    writer.commit(save_->state_json, save_->before_commit);
     return true;
   } catch (const Error& error) {
     fail(writer.give_up(error.what()), /*committed=*/false);

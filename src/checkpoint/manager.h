@@ -39,8 +39,8 @@ inline constexpr int64_t kMaxBytesInFlight = int64_t{2} << 30;
 class CheckpointManager {
  public:
   // Creates `directory` (…/checkpoints) and removes what interrupted saves of dead processes left there. Of several writers
-  // only the first removes anything; each must be given the same saves in the same order. Several may write into a bucket, with
-  // its files and Writers::words; nothing of it is held open then.
+  // only those that lead a directory remove anything; each must be given the same saves in the same order. Several may write into
+  // a bucket, with its files; nothing of it is held open then.
   CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files = store::local_files(),
                     int64_t max_bytes_in_flight = kMaxBytesInFlight, Writers writers = {});
   // Waits; a failure that nobody polled is logged as a warning.
@@ -84,6 +84,7 @@ class CheckpointManager {
   void finish_save();
   void expect_directory() const;
   void rethrow_bug();
+  void remove_old(CheckpointWriter& writer);
 
   const std::string directory_;
   const KeepRules rules_;
@@ -113,6 +114,10 @@ std::string write_checkpoint(store::FileSystem& files, const std::string& direct
 // `best`: steps of those that stay besides.
 void apply_keep_rules(store::FileSystem& files, const std::string& directory, const KeepRules& rules, int64_t newest,
                       const std::string& run = {}, const std::vector<int64_t>& best = {});
+
+// Of another host than the first's: removes the checkpoints before `newest` but those that are `kept`, and those of another run.
+void keep_only(store::FileSystem& files, const std::string& directory, const std::vector<int64_t>& kept, int64_t newest,
+               const std::string& run);
 
 // Removes `step_*.tmp-<pid>` whose process is dead or this one. Errors are ignored: it is tried again next time.
 void sweep_leftovers(store::FileSystem& files, const std::string& directory);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "base/error.h"
 #include "checkpoint/tiling.h"
@@ -80,6 +81,8 @@ std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t
   for (size_t entry = 0; entry < layout.entries.size(); ++entry) {
     const auto holders = holders_of(layout, entry, processes);
     std::vector<std::vector<int64_t>> taken(parts.size());
+    // A mesh copies all parts of an entry alike.
+    const bool shared = std::ranges::any_of(holders, [](const auto& of_box) { return of_box.second.size() > 1; });
     for (const auto& [offset, of_box] : holders) {
       const auto less = [&](const Holder& a, const Holder& b) {
         return bytes[static_cast<size_t>(a.process)] < bytes[static_cast<size_t>(b.process)];
@@ -91,12 +94,14 @@ std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t
     for (size_t p = 0; p < parts.size(); ++p) {
       if (taken[p].size() == holders.size()) {
         const Dims& dims = layout.entries[entry].type.dims;
-        parts[p].push_back({entry, whole_box(dims), std::move(taken[p])});
+        parts[p].push_back({entry, whole_box(dims), std::move(taken[p]), shared});
         continue;
       }
-      for (const int64_t device : taken[p]) parts[p].push_back({entry, shard_box(layout, entry, device), {device}});
+      for (const int64_t device : taken[p]) parts[p].push_back({entry, shard_box(layout, entry, device), {device}, shared});
     }
   }
+  for (std::vector<SavedPart>& own : parts)
+    std::ranges::stable_partition(own, [](const SavedPart& part) { return !part.shared; });
   return parts;
 }
 
@@ -106,7 +111,15 @@ std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const
     const StateEntry& entry = layout.entries[part.entry];
     types.push_back({entry.name, {entry.type.dtype, part.box.dims}});
   }
-  return checkpoint::split_into_groups(types);
+  const auto first_shared = static_cast<size_t>(std::ranges::find(parts, true, &SavedPart::shared) - parts.begin());
+  const std::span<const NamedType> all(types);
+  std::vector<checkpoint::GroupRange> groups = checkpoint::split_into_groups(all.first(first_shared));
+  for (checkpoint::GroupRange group : checkpoint::split_into_groups(all.subspan(first_shared))) {
+    group.begin += first_shared;
+    group.end += first_shared;
+    groups.push_back(group);
+  }
+  return groups;
 }
 
 }  // namespace tessera::state

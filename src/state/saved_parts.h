@@ -20,6 +20,7 @@ struct SavedPart {
   size_t entry = 0;
   Placed box;
   std::vector<int64_t> devices;
+  bool shared = false;  // other processes hold some of it too
 };
 
 // The part of an entry that a device holds.
@@ -44,10 +45,11 @@ class HeldParts {
 
 // What each process saves, by entry; together they save everything once. An array is saved whole where one process holds all
 // its parts, and otherwise part by part. Where several processes hold a part, the one with the fewest bytes so far saves it. So
-// all processes come to the same answer, and the work is even.
+// all processes come to the same answer, and the work is even. Shared parts come behind the others.
 std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t processes);
 
-// Groups a process's parts: those of a group go into one file.
+// Groups a process's parts: those of a group go into one file. Shared parts have files of their own, so that processes that go on
+// in the same places need no others of each other's files.
 std::vector<checkpoint::GroupRange> group_parts(const StateLayout& layout, const std::vector<SavedPart>& parts);
 
 }  // namespace tessera::state

@@ -78,7 +78,8 @@ TrainResult finished_before(Run& run, const Saver& saver) {
 
 void warn_of_disk(const Run& run, const DiskNeed& need) {
   if (run.bucket.empty()) {  // else the disk has no checkpoints
-    if (const auto warning = space_warning(need, run.workdir.path())) log_warning(*warning);
+    const std::string& disk = run.leads_directory() ? run.home : run.workdir.path();
+    if (const auto warning = space_warning(need, disk)) log_warning(*warning);
   }
   if (const auto warning = file_size_warning(need)) log_warning(*warning);
 }

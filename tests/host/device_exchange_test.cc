@@ -37,7 +37,7 @@ class Twin : public group::Exchange {
     std::memcpy(out.data(), in.data(), in.size());
     std::memcpy(out.data() + in.size(), in.data(), in.size());
   }
-  void broadcast(std::span<std::byte>, uint32_t) override {}
+  void broadcast(std::span<std::byte>, int64_t, uint32_t) override {}
 };
 
 void on_each(int64_t devices, group::Exchange* exchange, const std::function<void(const DeviceCall&)>& body) {

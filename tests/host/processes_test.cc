@@ -34,7 +34,7 @@ class Replicas : public group::Exchange {
   void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t) override {
     for (size_t p = 0; p < kCount; ++p) std::memcpy(out.data() + p * in.size(), in.data(), in.size());
   }
-  void broadcast(std::span<std::byte>, uint32_t) override {}
+  void broadcast(std::span<std::byte>, int64_t, uint32_t) override {}
 };
 
 // The function's results and the gradients of weighted sums of them: the loss is the sum of every process's.

@@ -132,8 +132,8 @@ class Launch final : public Command {
             "Weights and metrics are those of one process. Process 0 reports, and saves unless the mesh splits the state over\n"
             "the processes: then all save. A process that dies ends the others within 15 s; all are started again and go on\n"
             "from the last checkpoint. They meet at an etcd (Debian's etcd-server), which is started where\n"
-            "--coordinator-address names none. All must see the same data, and where all save the same workdir, or it is in\n"
-            "a bucket. Exit codes are those of train. More: docs/devices/hosts.md"};
+            "--coordinator-address names none. All must see the same data. Exit codes are those of train.\n"
+            "More: docs/devices/hosts.md"};
   }
   void declare(Flags& flags) override {
     flags.explain_unknown(flag_of_train);

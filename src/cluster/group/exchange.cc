@@ -219,16 +219,17 @@ void GlooExchange::gather(std::span<const std::byte> in, std::span<std::byte> ou
   connections_->meet(sends, receives, slot);
 }
 
-// From each process to the next, so that no connection carries the bytes more than once.
-void GlooExchange::broadcast(std::span<std::byte> bytes, uint32_t channel) {
+// From each process to the next, behind the last to the first, so that no connection carries the bytes more than once.
+void GlooExchange::broadcast(std::span<std::byte> bytes, int64_t from, uint32_t channel) {
+  const int64_t next = (process_id_ + 1) % count_, before = (process_id_ + count_ - 1) % count_;
   for (size_t begin = 0; begin < bytes.size(); begin += kPiece) {
     const std::span piece = bytes.subspan(begin, std::min(kPiece, bytes.size() - begin));
     const auto with = [&](int64_t process) {
       return std::vector<TesseraGlooPart>{{static_cast<int32_t>(process), piece.data(), piece.size()}};
     };
     const uint64_t slot = next_slot(channel);
-    if (process_id_ > 0) connections_->transfer({}, with(process_id_ - 1), slot);
-    if (process_id_ + 1 < count_) connections_->transfer(with(process_id_ + 1), {}, slot);
+    if (process_id_ != from) connections_->transfer({}, with(before), slot);
+    if (next != from) connections_->transfer(with(next), {}, slot);
   }
 }
 

@@ -31,8 +31,8 @@ class Exchange {
   virtual void sum(std::span<const float> in, std::span<float> out, uint32_t channel) = 0;
   // out = all processes' `in`, one after the other. `out` does not overlap `in`.
   virtual void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) = 0;
-  // What process 0 has in `bytes`, into those of all others.
-  virtual void broadcast(std::span<std::byte> bytes, uint32_t channel) = 0;
+  // What process `from` has in `bytes`, into those of all others.
+  virtual void broadcast(std::span<std::byte> bytes, int64_t from, uint32_t channel) = 0;
 };
 
 class GlooExchange final : public Exchange {
@@ -53,7 +53,7 @@ class GlooExchange final : public Exchange {
 
   void sum(std::span<const float> in, std::span<float> out, uint32_t channel) override;
   void gather(std::span<const std::byte> in, std::span<std::byte> out, uint32_t channel) override;
-  void broadcast(std::span<std::byte> bytes, uint32_t channel) override;
+  void broadcast(std::span<std::byte> bytes, int64_t from, uint32_t channel) override;
 
  private:
   struct Connections;

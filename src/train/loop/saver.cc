@@ -1,9 +1,7 @@
 #include "train/loop/saver.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <future>
 #include <string>
 #include <utility>
@@ -19,9 +17,6 @@
 
 namespace tessera::train {
 namespace {
-
-// How long a process waits for the others' parts of a checkpoint on their way to a bucket. That one is gone shows before.
-constexpr std::chrono::hours kPatienceWithBucket{2};
 
 std::optional<int64_t> first_of(const std::vector<int64_t>& steps) {
   return steps.empty() ? std::nullopt : std::optional(steps.front());
@@ -75,9 +70,9 @@ bool Saver::may_be_there(int64_t step) const {
   }
 }
 
-// All processes of a run have to see it alike: those that save into a bucket know it without asking.
+// All processes of a run have to see it alike: those that save together know it without looking.
 bool Saver::has_saved(int64_t step) const {
-  if (run_.bucket.empty()) return run_.has_checkpoint(step);
+  if (!run_.saves_jointly) return run_.has_checkpoint(step);
   return checkpoints_->last_committed() == step || (resumed_from_ == step && failures() == 0);
 }
 
@@ -102,17 +97,12 @@ void Saver::open(const state::DeviceArrays& state) {
     checkpoints_.emplace(run_.workdir.checkpoints(), rules());
     return;
   }
+  const std::string start = run_.processes.from_leader("saves", store::random_hex(8));
   writers_ = {.index = run_.processes.index(), .count = run_.processes.count()};
   writers_.alone = alone_;
-  if (run_.bucket.empty()) {
-    writers_.first_pid = std::stoll(run_.processes.from_leader("saves", std::to_string(::getpid())));
-    expect_shared_directory();
-  } else {
-    const std::string start = run_.processes.from_leader("saves", store::random_hex(8));
-    writers_.words = std::make_shared<WordsOfMembers>(run_.processes.members(), start);
-    writers_.patience = kPatienceWithBucket;
-    if (run_.copy) writers_.expect_own = [copy = run_.copy] { copy->expect_held(); };
-  }
+  writers_.words = std::make_shared<WordsOfMembers>(run_.processes.members(), start);
+  writers_.directory_of = run_.directory_of;
+  if (run_.copy && !run_.bucket.empty()) writers_.expect_own = [copy = run_.copy] { copy->expect_held(); };
   const std::string directory = checkpoints_directory();
   checkpoints_.emplace(directory, rules(), store::files_at(directory), checkpoint::kMaxBytesInFlight, writers_);
 }
@@ -120,23 +110,6 @@ void Saver::open(const state::DeviceArrays& state) {
 // Where all processes write them, or the leader.
 std::string Saver::checkpoints_directory() const {
   return store::join_path(run_.bucket.empty() ? run_.home : run_.bucket, "checkpoints");
-}
-
-// By a file that this start alone has: what else the leader sees there may have been copied from host to host.
-void Saver::expect_shared_directory() const {
-  store::FileSystem& files = store::local_files();
-  const std::string path = store::join_path(run_.home, fmt::format(".shared.tmp-{}", writers_.first_pid));
-  const std::string own = run_.processes.leads() ? store::random_hex(8) : "";
-  if (run_.processes.leads()) store::write_atomic(files, path, own);
-  const std::string word = run_.processes.from_leader("word in the workdir", own);
-  run_.expect_shared(run_.home, run_.processes.leads() || (files.info(path) && store::read_text(files, path) == word));
-  run_.processes.members()->barrier("workdir", kFetchPatience);
-  if (!run_.processes.leads()) return;
-  try {
-    files.remove_file(path);
-  } catch (const store::IoError&) {
-    // The next start removes it.
-  }
 }
 
 void Saver::save(bool owed, const std::function<void()>& line) {

@@ -48,7 +48,6 @@ class Saver {
 
  private:
   std::string checkpoints_directory() const;
-  void expect_shared_directory() const;
   void start_save(bool owed, const std::shared_future<void>& line);
   checkpoint::KeepRules rules() const;
   bool may_be_there(int64_t step) const;

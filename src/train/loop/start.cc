@@ -22,6 +22,7 @@
 #include "state/run_steps.h"
 #include "state/saved_parts.h"
 #include "train/loop/compiling.h"
+#include "train/loop/host_checkpoints.h"
 
 namespace tessera::train {
 namespace {
@@ -33,11 +34,14 @@ std::optional<checkpoint::LoadedCheckpoint> latest_checkpoint(Workdir& workdir) 
   return std::move(latest.checkpoint);
 }
 
+Error no_such_checkpoint(const std::string& workdir, int64_t step) {
+  return checkpoint::no_such_step({workdir, step}, state::saved_steps(workdir).value_or(std::vector<int64_t>{}), "--from-step");
+}
+
 checkpoint::LoadedCheckpoint checkpoint_of(const Workdir& workdir, int64_t step) {
   const std::string path = store::join_path(workdir.checkpoints(), checkpoint::step_directory(step));
   if (!store::local_files().info(store::join_path(path, checkpoint::kCommitFile)))
-    throw checkpoint::no_such_step({workdir.path(), step}, state::saved_steps(workdir.path()).value_or(std::vector<int64_t>{}),
-                                   "--from-step");
+    throw no_such_checkpoint(workdir.path(), step);
   return checkpoint::load(path);
 }
 
@@ -47,6 +51,8 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   const std::optional<std::string>& other = run_.recipe.run.resume;
   if (!run_.bucket.empty()) {
     find_in_bucket();
+  } else if (run_.on_several_hosts()) {
+    find_on_hosts();
   } else if (run_.processes.leads()) {
     checkpoint_ = run_.from_step ? checkpoint_of(run_.workdir, *run_.from_step) : latest_checkpoint(run_.workdir);
   }
@@ -59,6 +65,7 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   const auto check_arrays = [&] { state::check_arrays(run_.layout, checkpoint_->arrays, checkpoint_->path); };
   if (checkpoint_ && run_.processes.leads()) check_arrays();
   const std::string whose = run_.processes.from_leader("whose state", own ? "own" : "");
+  run_.name = run_.processes.from_leader("name", run_.name);   // all write it into checkpoints
   if (checkpoint_ && !run_.processes.leads()) check_arrays();  // after the leader, which may have more to say
   if (run_.saves_jointly) open_leaders_checkpoint(!whose.empty());
   const std::string state = run_.processes.from_leader("state", checkpoint_ ? checkpoint_->state_json : "");
@@ -72,40 +79,60 @@ StartingPoint::StartingPoint(Run& run, bool evaluates) : run_(run) {
   }
 }
 
-// The newest one that is whole as far as the processes have looked: each fetches the files that have something for its devices.
-// One that is damaged for any of them is passed over by all.
+// Each process fetches the files that have something for its devices.
 void StartingPoint::find_in_bucket() {
-  const bool leads = run_.processes.leads();
   if (run_.copy) run_.copy->leave_checkpoints();  // that they are there for the others
   run_.processes.members()->barrier("checkpoints", kFetchPatience);
-  const remote::RunObjects there = leads ? remote::list_run(run_.bucket) : remote::RunObjects();
+  const remote::RunObjects there = run_.processes.leads() ? remote::list_run(run_.bucket) : remote::RunObjects();
+  const state::HeldParts held(run_.layout, run_.processes.index(), run_.processes.count());
+  find_newest({run_.bucket, [&](int64_t before) { return there.newest(before); },
+               [&](int64_t step) {
+                 return remote::load_checkpoint(
+                     run_.bucket, step, [&](const std::string& array, const Placed& box) { return held.has(array, box); });
+               }});
+}
+
+void StartingPoint::find_on_hosts() {
+  HostCheckpoints hosts(run_);
+  const auto newest = [&](int64_t before) -> std::optional<int64_t> {
+    if (!run_.from_step || !run_.processes.leads()) return hosts.newest(before);
+    if (before <= *run_.from_step) return std::nullopt;
+    if (hosts.newest(*run_.from_step + 1) != run_.from_step) throw no_such_checkpoint(run_.home, *run_.from_step);
+    return run_.from_step;
+  };
+  find_newest(
+      {run_.home, newest, [&](int64_t step) { return hosts.load(step); }, [&](int64_t step) { hosts.put_aside(step); }});
+}
+
+// The newest one that is whole as far as the processes have looked. One that is damaged for any of them is passed over by all.
+void StartingPoint::find_newest(const Checkpoints& there) {
+  const bool leads = run_.processes.leads();
   std::string reasons;
   std::optional<int64_t> step = there.newest(std::numeric_limits<int64_t>::max());
   for (int64_t tries = 0;; ++tries) {
     const std::string named = run_.processes.from_leader(fmt::format("step {}", tries), step ? std::to_string(*step) : "");
     if (named.empty()) break;
     const int64_t wanted = std::stoll(named);
-    const std::string problem = tell_all(tries, fetch(wanted));
+    const std::string problem = tell_all(tries, load(there, wanted));
     if (problem.empty()) return;
     checkpoint_.reset();
-    log_warning(fmt::format("step {} in the bucket is passed over: {}", wanted, problem));
+    log_warning(fmt::format("step {} in `{}` is passed over: {}", wanted, there.where, problem));
+    if (there.pass_over) there.pass_over(wanted);
     reasons.append("\n  ").append(problem);
     step = there.newest(wanted);
   }
   if (!leads) return;
   if (!reasons.empty()) {
-    throw data_error(fmt::format("no checkpoint in `{}` can be read:{}", run_.bucket, reasons), {},
+    throw data_error(fmt::format("no checkpoint in `{}` can be read:{}", there.where, reasons), {},
                      "restore one from a copy, or name another --workdir to start from the beginning");
   }
   run_.workdir.expect_nothing_lost();
 }
 
 // Gives how it is damaged, as far as this process has to read it; nothing where checkpoint_ has it.
-std::string StartingPoint::fetch(int64_t step) {
-  const state::HeldParts held(run_.layout, run_.processes.index(), run_.processes.count());
+std::string StartingPoint::load(const Checkpoints& there, int64_t step) {
   try {
-    checkpoint_ = remote::load_checkpoint(run_.bucket, step,
-                                          [&](const std::string& array, const Placed& box) { return held.has(array, box); });
+    checkpoint_ = there.load(step);
     return {};
   } catch (const Error& error) {
     if (!checkpoint::is_damage(error)) throw;  // a server that does not answer has lost nothing
@@ -131,13 +158,8 @@ void StartingPoint::open_leaders_checkpoint(bool own) {
   namespace fs = std::filesystem;
   const std::string path =
       run_.processes.from_leader("checkpoint", checkpoint_ ? fs::absolute(checkpoint_->path).string() : "");
-  if (path.empty() || run_.processes.leads() || (own && !run_.bucket.empty())) return;
-  if (own) {
-    run_.expect_shared(path, store::local_files().info(path).has_value());
-    checkpoint_ = checkpoint::load(path);
-  } else {
-    checkpoint_ = state::open_checkpoint(*run_.recipe.run.resume, "resume");
-  }
+  if (path.empty() || checkpoint_) return;
+  checkpoint_ = own ? checkpoint::load(path) : state::open_checkpoint(*run_.recipe.run.resume, "resume");
   state::check_arrays(run_.layout, checkpoint_->arrays, path);
 }
 
@@ -186,14 +208,16 @@ void StartingPoint::announce() const {
 }
 
 void StartingPoint::put_later_aside() const {
-  if (!run_.from_step || !run_.processes.leads()) return;
-  std::vector<int64_t> later = state::saved_steps(run_.workdir.path()).value_or(std::vector<int64_t>{});
+  if (!run_.from_step || !run_.leads_directory()) return;
+  std::vector<int64_t> later = state::saved_steps(run_.home).value_or(std::vector<int64_t>{});
   std::erase_if(later, [&](int64_t step) { return step <= *run_.from_step; });
   if (later.empty()) return;
   std::string last;
   for (auto step = later.rbegin(); step != later.rend(); ++step) {  // the newest first: it counts
-    last = checkpoint::put_aside(store::local_files(), run_.workdir.checkpoints(), checkpoint::step_directory(*step), "later");
+    last = checkpoint::put_aside(store::local_files(), store::join_path(run_.home, "checkpoints"),
+                                 checkpoint::step_directory(*step), "later");
   }
+  if (!run_.processes.leads()) return;
   log_note(
       fmt::format("the run goes back behind steps {}, whose checkpoints now have names as `{}`; nothing reads or removes them",
                   fmt::join(later, ", "), last));

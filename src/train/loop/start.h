@@ -2,6 +2,7 @@
 // What a run starts from: its own newest checkpoint, another run's (`resume`), weights (`model_init`), or nothing.
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -38,8 +39,17 @@ class StartingPoint {
   void put(StepState& state, std::future<Compiled>& init_program, bool parameters);
 
  private:
+  // Where the processes look together for a checkpoint of the run. All functions are called by all alike.
+  struct Checkpoints {
+    std::string where;
+    std::function<std::optional<int64_t>(int64_t before)> newest;    // the newest step before that one; asked of the leader
+    std::function<checkpoint::LoadedCheckpoint(int64_t step)> load;  // what this process needs of it
+    std::function<void(int64_t step)> pass_over = {};                // of one that is damaged; null: nothing
+  };
   void find_in_bucket();
-  std::string fetch(int64_t step);
+  void find_on_hosts();
+  void find_newest(const Checkpoints& there);
+  std::string load(const Checkpoints& there, int64_t step);
   std::string tell_all(int64_t tries, const std::string& problem);
   void open_leaders_checkpoint(bool own);
   void take_up(const std::string& state);

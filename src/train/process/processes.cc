@@ -34,7 +34,7 @@ constexpr std::chrono::hours kEndPatience{2};
 // All leave a barrier within less, and the best of services takes no signature that is wrong by fifteen minutes.
 constexpr std::chrono::seconds kClockMargin{60};
 
-// Of gather() and copy_from_leader(); those of programs count from zero.
+// Of gather() and copy_from(); those of programs count from zero.
 constexpr uint32_t kLane = (1u << 24) - 1;
 
 // A step under way can't be finished without the one that is gone, and its state is no longer whole: the process ends at once,
@@ -147,13 +147,13 @@ pjrt::ClientGroup Processes::client_group() const {
 }
 
 void Processes::connect() {
-  if (!several()) return;
+  if (!several() || exchange_) return;
   exchange_ = std::make_unique<group::GlooExchange>(*members_, place_.coordinator);
   host::set_exchange(exchange_.get());
 }
 
-void Processes::copy_from_leader(std::span<std::byte> bytes) {
-  if (several()) exchange_->broadcast(bytes, kLane);
+void Processes::copy_from(int64_t process, std::span<std::byte> bytes) {
+  if (several()) exchange_->broadcast(bytes, process, kLane);
 }
 
 std::vector<std::string> Processes::gather(std::string bytes) {

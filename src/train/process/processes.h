@@ -56,10 +56,11 @@ class Processes {
   void compare_clocks();
   // For a client over all of them, of a plugin that has collectives between processes. What it tells the others is kept apart.
   pjrt::ClientGroup client_group() const;
-  // Connects them, for gather() and for programs that sum over processes (host/processes.h).
+  // Connects them, once, for gather() and for programs that sum over processes (host/processes.h).
   void connect();
-  // What the leader has in `bytes`, into those of all. After connect(), as gather().
-  void copy_from_leader(std::span<std::byte> bytes);
+  // What one of them has in `bytes`, into those of all. After connect(), as gather().
+  void copy_from(int64_t process, std::span<std::byte> bytes);
+  void copy_from_leader(std::span<std::byte> bytes) { copy_from(0, bytes); }
   // Seconds so far in which this process waited for others in gather() and in programs that sum over processes
   // (cluster/group/exchange.h); a plugin that sums by itself tells none. 0 before connect().
   double waited_for_others() const { return exchange_ ? exchange_->waited_for_others() : 0; }

@@ -21,6 +21,7 @@
 #include "train/reporting/own_figures.h"
 #include "train/run/default_workdir.h"
 #include "train/run/early_stop.h"
+#include "train/run/shared_directory.h"
 
 namespace tessera::train {
 namespace {
@@ -88,6 +89,9 @@ Run::Run(config::Section section, const TrainOptions& options)
       bucket(bring_leaders_copy()),
       home(choose_home(options)),
       workdir(own_directory ? own_directory->path() + "/run" : home, recipe.text),
+      directory_of(find_directories(options)),
+      host_lock(leads_directory() && !processes.leads() ? std::optional<store::DirectoryLock>(std::in_place, home)
+                                                        : std::nullopt),
       description(describe(recipe)),
       name(recipe::run_name(description)),
       until(read_until(options.until, recipe)),
@@ -96,7 +100,7 @@ Run::Run(config::Section section, const TrainOptions& options)
       reporter(recipe, workdir.path(), recipe.devices(), options.command, options.version),
       profiles(workdir.path(), recipe.profile),
       control(stop, &profiles) {
-  agree(options);
+  agree();
   if (options.log) open_log(*options.log);  // after the leader has made the directory
   if (processes.several()) stop.wait_for_agreement();
 }
@@ -143,24 +147,24 @@ std::string Run::bring_leaders_copy() {
 
 bool Run::splits_state() const { return recipe.processes.joint && !state::whole_in_each(layout, processes.count()); }
 
-std::string Run::copies_help() const {
-  return fmt::format("copy the state for every process: mesh=\"replica={}, fsdp=-1\"", processes.count());
-}
-
-void Run::expect_shared(const std::string& path, bool seen) const {
-  if (seen) return;
-  throw usage_error(
-      fmt::format("process {} does not see what process 0 has of the run there, and the mesh `{}` has each process "
-                  "read and write its part of the state",
-                  processes.index(), layout.mesh.text()),
-      path, fmt::format("name a workdir on a disk that all hosts see or in a bucket, or {}", copies_help()));
-}
-
-void Run::agree(const TrainOptions& options) {
+// After the leader has made its own. What follows depends on the recipe, and so is that of all.
+std::vector<int64_t> Run::find_directories(const TrainOptions& options) {
   processes.expect_same("the program", options.version);
   processes.expect_same("the recipe", recipe.text, keys_that_differ);
+  if (!saves_jointly || !bucket.empty()) return {};
+  processes.from_leader("workdir is there", "");
+  store::local_files().make_directories(home);
+  return directory_of_each(processes, home);
+}
+
+bool Run::on_several_hosts() const {
+  return std::ranges::any_of(directory_of, [](int64_t first) { return first > 0; });
+}
+
+void Run::agree() {
   processes.expect_same("the data", recipe::data_summary(recipe));
   processes.expect_same("--until", std::to_string(until));
+  processes.expect_same("--from-step", from_step ? std::to_string(*from_step) : "none");
   processes.compare_clocks();
 }
 

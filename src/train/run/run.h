@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/system/temporary_directory.h"
 #include "config/section.h"
@@ -17,6 +18,7 @@
 #include "recipe/recipe.h"
 #include "state/progress.h"
 #include "state/state.h"
+#include "store/local/lock.h"
 #include "train/control/control.h"
 #include "train/process/figure_exchange.h"
 #include "train/process/processes.h"
@@ -39,9 +41,6 @@ struct Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // A usage Error where this process does not see `path`, a file or directory of the run that all of them read or write, because no
-  // process has all of the state.
-  void expect_shared(const std::string& path, bool seen) const;
   // Waits for the client, and says to whom it matters which one it is.
   void connect();
   // From now on the processes tell the leader of themselves, beside the training; it keeps that in hosts.json.
@@ -60,6 +59,11 @@ struct Run {
   // Why early_stop ended the run before its last step; nothing where it did not.
   std::optional<std::string> ended_early() const;
 
+  // Where the processes save into directories of several hosts, below `home` on each.
+  bool on_several_hosts() const;
+  // The first process that has this one's `home`, and whether it is this one.
+  int64_t directory() const { return directory_of.empty() ? 0 : directory_of[static_cast<size_t>(processes.index())]; }
+  bool leads_directory() const { return directory() == processes.index(); }
   // In `home`, also where it is in `bucket`.
   std::string checkpoint_path(int64_t step) const;
   bool has_checkpoint(int64_t step) const;
@@ -79,6 +83,9 @@ struct Run {
   const std::string bucket;  // its address there, where `saves_jointly`; empty: `home` has the checkpoints
   const std::string home;    // the run's directory, which the leader chooses
   Workdir workdir;           // that directory; of a process that does not lead, its own
+  const std::vector<int64_t>
+      directory_of;  // of each process, where they save jointly on disks (directory_of_each()); else empty
+  const std::optional<store::DirectoryLock> host_lock;  // on `home`, of who leads it on another host
   const state::RunDescription description;
   std::string name;                        // whose the checkpoints are; as those say that the run goes on from
   const int64_t until;                     // the step after which this start ends; 0: none
@@ -97,10 +104,10 @@ struct Run {
   std::string choose_home(const TrainOptions& options);
   bool splits_state() const;
   std::string bring_leaders_copy();
-  std::string copies_help() const;
+  std::vector<int64_t> find_directories(const TrainOptions& options);
   std::string hosts_file() const;
   void remove_hosts() const;
-  void agree(const TrainOptions& options);
+  void agree();
   void open_log(monitor::LogFile& log) const;
 };
 

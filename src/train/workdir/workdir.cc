@@ -57,9 +57,8 @@ Workdir::Workdir(std::string path, const std::string& recipe, store::FileSystem&
 
 // Those in `checkpoints` are the CheckpointManager's.
 void Workdir::remove_leftovers() const {
-  static const Pattern own(
-      R"(recipe\.toml|run\.json|hosts\.json|data_names\.txt|\.saved|\.shared|metrics\.jsonl|summary\.csv|log\.txt|)"
-      R"(first_batch\.png|plot\.svg|mlflow\.json)");
+  static const Pattern own(R"(recipe\.toml|run\.json|hosts\.json|data_names\.txt|\.saved|metrics\.jsonl|summary\.csv|log\.txt|)"
+                           R"(first_batch\.png|plot\.svg|mlflow\.json)");
   static const std::pair<std::string, Pattern> folders[] = {
       {"evals", Pattern(R"(.+_[0-9]{9,}(\.skipped)?\.[a-z]+|.+\.last\.json)")},
       {"report", Pattern(R"(index\.html|(curves|train|.+_worst)\.png|.+_(classes|confusion|worst)\.csv)")},
@@ -95,7 +94,8 @@ void Workdir::refuse_other_directory() const {
   std::vector<std::string> others;
   for (const store::FileInfo& file : files_.list(path_)) {
     const bool own = file.name == ".lock" || file.name == kSaved || file.name == kLog ||
-                     file.name.find(kRecipeFile) != std::string::npos || file.name.starts_with("crash-");
+                     file.name.find(kRecipeFile) != std::string::npos || file.name.starts_with("crash-") ||
+                     file.name.starts_with(kDirectoryMark);
     if (!own) others.push_back(file.name);
   }
   if (others.empty()) return;
@@ -108,7 +108,14 @@ void Workdir::refuse_other_directory() const {
 
 // Nothing where none is of a run: imported weights have no step among their arrays.
 std::optional<std::string> Workdir::recipe_of_checkpoints() const {
-  const checkpoint::LatestCheckpoint latest = checkpoint::find_latest(checkpoints(), files_);
+  checkpoint::LatestCheckpoint latest;
+  try {
+    latest = checkpoint::find_latest(checkpoints(), files_);
+  } catch (const Error& error) {
+    if (!checkpoint::is_elsewhere(error)) throw;
+    throw usage_error(fmt::format("the workdir `{}` is that of a run on several hosts, and not of its process 0", path_),
+                      "--workdir", "make the host process 0 that was it before");
+  }
   if (!latest.checkpoint || !latest.checkpoint->arrays.contains("step")) return std::nullopt;
   return state::parse_description(latest.checkpoint->state_json, latest.checkpoint->path).recipe;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -15,6 +16,8 @@
 namespace tessera::train {
 
 inline constexpr const char* kRecipeFile = "recipe.toml";  // the resolved recipe
+// Names begin so of files by which processes see whether they have the same directory (train/run/shared_directory.h).
+inline constexpr std::string_view kDirectoryMark = ".shared-";
 
 // Opens a workdir for a resolved recipe, holding its lock.
 //

@@ -180,8 +180,11 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   EXPECT_THAT(stopped.exit, ::testing::AnyOf(75, 0)) << stopped.err;
   const Outcome rest = run(launched(2, url, split), 1, with_cache);
   ASSERT_EQ(rest.exit, 0) << rest.err;
-  const std::string parts = url + "/checkpoints/step_000000060/state-00002-of-00002.safetensors";
-  EXPECT_TRUE(store::read_object(parts)) << "each process writes objects of its own";
+  std::string part;  // the last one, of process 1: each writes objects of its own
+  for (const store::FileInfo& file : store::files_at(url).list(url + "/checkpoints/step_000000060"))
+    part = file.name.ends_with(".safetensors") ? file.name : part;
+  const std::string parts = url + "/checkpoints/step_000000060/" + part;
+  ASSERT_TRUE(store::read_object(parts));
   EXPECT_FALSE(store::read_object(commit(20))) << "the leader removes what the recipe does not keep";
   EXPECT_TRUE(store::read_object(url + "/metrics.jsonl"));
   const auto export_there = [&](const std::string& to) {
@@ -199,8 +202,9 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
   store::write_object(parts, damaged);
   const Outcome again = run(launched(2, url, split), 1, with_cache);
   EXPECT_EQ(again.exit, 0) << again.err;
-  EXPECT_THAT(again.err, AllOf(HasSubstr("step 60 in the bucket is passed over: process 1: "), HasSubstr("from step ")));
-  EXPECT_TRUE(store::read_object(url + "/checkpoints/step_000000060/r2-state-00002-of-00002.safetensors"));
+  EXPECT_THAT(again.err, AllOf(::testing::ContainsRegex("step 60 in `gs://data/split` is passed over: process [01]: "),
+                               HasSubstr("from step ")));
+  EXPECT_TRUE(store::read_object(url + "/checkpoints/step_000000060/r2-" + part));
   EXPECT_FALSE(store::read_object(parts));
   EXPECT_TRUE(export_there("exported-again") == exported("one"));
 
@@ -222,44 +226,121 @@ TEST_F(JointLaunch, AStateThatIsSplitOverProcessesIsSavedToABucketByAll) {
 }
 #endif
 
-// Each host has a disk of its own, and what one had of the run was copied to the other: all looks alike until something is
-// saved.
-TEST_F(JointLaunch, ADirectoryOfEachHostIsRefusedAtTheStart) {
-  const std::string here = "cd " + folder_.path().string();
-  fs::create_directory(folder_ / "others");
-  fs::create_directory(folder_ / "run");
-  if (std::system((here + " && unshare -m mount --bind others run 2>/dev/null").c_str()) != 0)
-    GTEST_SKIP() << "mount namespaces are not permitted";
-  const Words split = {"mesh=fsdp=-1", "sharding.rules=[\".* = fsdp(min_size=1)\"]"};
-  const Outcome before = run(launched(2, "run", split), 1);
-  ASSERT_EQ(before.exit, 0) << before.err;
-  fs::copy(folder_ / "run", folder_ / "others", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+// Two hosts, one process on each, which name their workdir alike: `run` on the first host's disk, `others` on the second's.
+class JointLaunchOnHosts : public JointLaunch {
+ protected:
+  void SetUp() override {
+    JointLaunch::SetUp();
+    fs::create_directory(folder_ / "others");
+    fs::create_directory(folder_ / "run");
+    if (std::system((here() + " && unshare -m mount --bind others run 2>/dev/null").c_str()) != 0)
+      GTEST_SKIP() << "mount namespaces are not permitted";
+  }
 
-  const group::LocalEtcd etcd;
-  const auto process = [&](const std::string& id) {
-    Words words = with_platform({"train", "tiny.toml", "--workdir", "run", "--num-processes", "2", "--process-id", id,
-                                 "--coordinator-address", etcd.address(), "--run-id", "apart"},
-                                split);
-    words.emplace_back("total=9 steps");
-    return words;
+  struct Ended {
+    int first = 0, second = 0;  // exit codes
+    std::string err, others_err;
   };
-  const auto with_gpu = [&](const std::string& gpu) {  // as launch gives each of them its own
-    std::map<std::string, std::string> variables = environment(1, {{"TESSERA_CACHE_DIR", testing::cache_path()}});
-    variables["CUDA_VISIBLE_DEVICES"] = gpu;
-    return variables;
-  };
-  std::string command = here + " &&";
-  for (const auto& [name, value] : with_gpu("1")) command += fmt::format(" {}='{}'", name, value);
-  command += fmt::format(" unshare -m sh -c 'mount --bind others run && exec \"$@\"' sh '{}'", testing::program_path());
-  for (const std::string& word : process("1")) command += fmt::format(" '{}'", word);
-  RunningProgram first(process("0"), folder_.path(), with_gpu("0"));
-  EXPECT_EQ(WEXITSTATUS(std::system((command + " > out 2>&1").c_str())), 2);
-  EXPECT_EQ(first.wait().exit, 2);
-  EXPECT_THAT(
-      read_file(folder_ / "out"),
-      AllOf(HasSubstr("process 1 does not see what process 0 has of the run there"),
-            HasSubstr("name a workdir on a disk that all hosts see or in a bucket, or copy the state for every process")));
-  EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints/step_000000009"));
+  // `start` tells the starts apart.
+  Ended train(int steps, const std::string& start) const {
+    const auto process = [&](const std::string& id) {
+      Words words = with_platform({"train", "tiny.toml", "--workdir", "run", "--num-processes", "2", "--process-id", id,
+                                   "--coordinator-address", etcd_.address(), "--run-id", start},
+                                  kSplit);
+      words.push_back(fmt::format("total={} steps", steps));
+      return words;
+    };
+    const auto with_gpu = [&](const std::string& gpu) {  // as launch gives each of them its own
+      std::map<std::string, std::string> variables = environment(1, {{"TESSERA_CACHE_DIR", testing::cache_path()}});
+      variables["CUDA_VISIBLE_DEVICES"] = gpu;
+      return variables;
+    };
+    std::string command = here() + " &&";
+    for (const auto& [name, value] : with_gpu("1")) command += fmt::format(" {}='{}'", name, value);
+    command += fmt::format(" unshare -m sh -c 'mount --bind others run && exec \"$@\"' sh '{}'", testing::program_path());
+    for (const std::string& word : process("1")) command += fmt::format(" '{}'", word);
+    RunningProgram first(process("0"), folder_.path(), with_gpu("0"));
+    const int second = WEXITSTATUS(std::system((command + " > out 2>&1").c_str()));
+    const Outcome outcome = first.wait();
+    return {outcome.exit, second, outcome.err, read_file(folder_ / "out")};
+  }
+  // What the hosts have of a step, in one directory.
+  std::string collected(const std::string& step) const {
+    const fs::path to = folder_ / ("collected-" + step) / "checkpoints" / ("step_0000000" + step);
+    fs::create_directories(to);
+    for (const char* host : {"run", "others"}) {
+      for (const auto& file : fs::directory_iterator(folder_ / host / "checkpoints" / to.filename()))
+        fs::copy_file(file.path(), to / file.path().filename(), fs::copy_options::overwrite_existing);
+    }
+    return to;
+  }
+  std::vector<std::string> files_of(const std::string& host, const std::string& step) const {
+    std::vector<std::string> names;
+    for (const auto& file : fs::directory_iterator(folder_ / host / "checkpoints" / ("step_0000000" + step)))
+      names.push_back(file.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  const group::LocalEtcd etcd_;
+  const Words kSplit = {"mesh=fsdp=-1", "sharding.rules=[\".* = fsdp(min_size=1)\"]", "checkpoint.keep=2"};
+
+ private:
+  std::string here() const { return "cd " + folder_.path().string(); }
+};
+
+TEST_F(JointLaunchOnHosts, EachHasADirectoryOfItsOwn) {
+  Words alone_words = kSplit;
+  alone_words.emplace_back("total=12 steps");
+  const Outcome one = run(alone("one", alone_words), 2);
+  ASSERT_EQ(one.exit, 0) << one.err;
+
+  const Ended begun = train(6, "begun");
+  ASSERT_EQ(begun.first, 0) << begun.err;
+  ASSERT_EQ(begun.second, 0) << begun.others_err;
+  for (const char* host : {"run", "others"}) {
+    const std::vector<std::string> names = files_of(host, "06");
+    EXPECT_THAT(names, ::testing::IsSupersetOf({"COMMIT", "state.json"})) << host;
+    EXPECT_EQ(names.size(), std::string(host) == "run" ? 4u : 3u) << "one of them has what both hold besides";
+  }
+  const Outcome here = run_program({"export", "--from", "run", "--to", "exported", "--format", "timm"}, folder_.path());
+  EXPECT_EQ(here.exit, 3);
+  EXPECT_THAT(here.err, AllOf(HasSubstr("has the files of one host: 1 of the checkpoint's 4 are on other hosts"),
+                              HasSubstr("copy what this directory has on each host of the run into one")));
+
+  // In the same places, and then each on the other's host, so that all of the state changes places.
+  const Ended further = train(9, "further");
+  ASSERT_EQ(further.first, 0) << further.err;
+  EXPECT_THAT(further.err, HasSubstr("from step 6 of 9"));
+  fs::rename(folder_ / "run/checkpoints", folder_ / "first");
+  fs::rename(folder_ / "others/checkpoints", folder_ / "run/checkpoints");
+  fs::rename(folder_ / "first", folder_ / "others/checkpoints");
+  const Ended last = train(12, "last");
+  ASSERT_EQ(last.first, 0) << last.err << last.others_err;
+  EXPECT_THAT(last.err, HasSubstr("from step 9 of 12"));
+  EXPECT_TRUE(exported(collected("12")) == exported("one"));
+}
+
+TEST_F(JointLaunchOnHosts, WhatIsOnNoHostIsPassedOver) {
+  ASSERT_EQ(train(6, "begun").first, 0);
+  // One byte is another: it is noticed by the host that has it.
+  const fs::path part = folder_ / "others/checkpoints/step_000000006" / files_of("others", "06")[1];
+  std::string damaged = read_file(part);
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  write_file(part, damaged);
+  const Ended further = train(9, "further");
+  ASSERT_EQ(further.first, 0) << further.err;
+  EXPECT_THAT(further.err,
+              AllOf(HasSubstr("step 6 in"), HasSubstr("no host has it as it was written"), HasSubstr("from step 3 of 9")));
+  EXPECT_THAT(files_of("others", "09"), ::testing::Contains("COMMIT"));
+  for (const char* host : {"run", "others"})
+    EXPECT_TRUE(fs::exists(folder_ / host / "checkpoints/step_000000006.damaged")) << host;
+
+  // The first process's COMMIT says which checkpoints count.
+  fs::remove_all(folder_ / "run/checkpoints");
+  const Ended lost = train(12, "lost");
+  EXPECT_EQ(lost.first, 3) << lost.err;
+  EXPECT_THAT(lost.err, HasSubstr("process 0 has no checkpoint of the run, and process 1 has those of steps"));
 }
 
 TEST_F(JointLaunch, ACheckpointThatIsAskedForIsWrittenByAll) {

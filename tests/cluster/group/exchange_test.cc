@@ -112,14 +112,16 @@ TEST(Exchange, GathersInTheOrderOfTheProcesses) {
   });
 }
 
-TEST_P(Arrays, AreBroadcastFromTheFirst) {
+TEST_P(Arrays, AreBroadcastFromAnyOfThem) {
   in_each(GetParam(), [](GlooExchange& exchange) {
-    for (const size_t bytes : {size_t{0}, size_t{1}, (size_t{4} << 20) + 3, size_t{12} << 20}) {
+    int64_t from = 0;
+    for (const size_t bytes : {size_t{0}, size_t{1}, (size_t{4} << 20) + 3, size_t{12} << 20, size_t{7}}) {
       std::vector<std::byte> all(bytes, std::byte{1});
-      if (exchange.process_id() == 0) {
+      if (exchange.process_id() == from) {
         for (size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i % 251);
       }
-      exchange.broadcast(all, 1);
+      exchange.broadcast(all, from, 1);
+      from = (from + 1) % exchange.count();
       size_t same = 0;
       for (size_t i = 0; i < bytes; ++i) same += all[i] == static_cast<std::byte>(i % 251);
       EXPECT_EQ(same, bytes);
