@@ -12,6 +12,8 @@
 #include <set>
 #include <utility>
 
+#include "base/system/innermost_phase.h"
+
 namespace tessera {
 namespace {
 
@@ -75,16 +77,17 @@ class Own {
   }
   Own(const Own&) = delete;
   Own& operator=(const Own&) = delete;
-  Buffer& get() { return *buffer_; }
+  const std::shared_ptr<Buffer>& get() const { return buffer_; }
 
  private:
   std::shared_ptr<Buffer> buffer_ = std::make_shared<Buffer>();
 };
 
-Buffer& own_buffer() {
+const std::shared_ptr<Buffer>& shared_own_buffer() {
   thread_local Own own;
   return own.get();
 }
+Buffer& own_buffer() { return *shared_own_buffer(); }
 
 // Under the buffer's lock.
 void put(Buffer& buffer, uint32_t recording, const SpanRecord& span) {
@@ -166,6 +169,13 @@ void spans::close_phase() noexcept {
   } catch (const std::bad_alloc&) {
     ++registry().lost;
   }
+}
+
+std::function<std::optional<SpanRecord>()> innermost_phase_of_this_thread() {
+  return [buffer = shared_own_buffer()] {
+    const std::lock_guard lock(buffer->mutex);
+    return buffer->open.empty() ? std::nullopt : std::optional(buffer->open.back());
+  };
 }
 
 bool start_recording(int64_t most) {

@@ -8,6 +8,8 @@
 #include <set>
 #include <thread>
 
+#include "base/system/innermost_phase.h"
+
 namespace tessera {
 namespace {
 
@@ -138,6 +140,29 @@ TEST(Spans, RecordingsOfBusyThreadsDoNotMix) {
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(InnermostPhase, IsSeenByOtherThreads) {
+  const auto phase = innermost_phase_of_this_thread();
+  std::optional<SpanRecord> none, outer, inner, after;
+  const auto look = [&](std::optional<SpanRecord>& seen) { std::thread([&] { seen = phase(); }).join(); };
+  look(none);
+  {
+    const PhaseSpan outside("outer", 3);
+    {
+      const PhaseSpan inside("inner");
+      look(inner);
+    }
+    look(outer);
+  }
+  look(after);
+  EXPECT_FALSE(none);
+  ASSERT_TRUE(inner && outer);
+  EXPECT_STREQ(inner->name, "inner");
+  EXPECT_STREQ(outer->name, "outer");
+  EXPECT_EQ(outer->number, 3);
+  EXPECT_LE(outer->begin, inner->begin);
+  EXPECT_FALSE(after);
 }
 
 TEST(Spans, NamesThatLastAreOne) {
