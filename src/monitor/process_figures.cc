@@ -28,6 +28,7 @@ Json json_of(const ProcessFigures& figures) {
     if (!value) continue;
     if (const double shown = rounded(*value); std::isfinite(shown)) json[name] = shown;
   }
+  if (!figures.hangs.empty()) json["hangs"] = figures.hangs;
   return json;
 }
 
@@ -37,6 +38,7 @@ ProcessFigures figures_of(const Json& json) {
   figures.host = json.at("host");
   figures.step = json_integer(json.at("step"), 0, kGreatestStep);
   figures.seen = json.value("seen", 0.0);
+  figures.hangs = json.value("hangs", std::string());
   const auto take = [&](const char* name, std::optional<double>& value) {
     if (const auto found = json.find(name); found != json.end()) value = found->get<double>();
   };
@@ -90,6 +92,14 @@ std::optional<SlowestProcess> slowest_by(Wait wait, const std::vector<ProcessFig
 }
 
 }  // namespace
+
+std::vector<std::string> hanging_processes(const HostFigures& figures) {
+  std::vector<std::string> hanging;
+  for (const ProcessFigures& one : figures.processes) {
+    if (!one.hangs.empty()) hanging.push_back(fmt::format("{} hangs: {}", name_of(one.process, one.host), one.hangs));
+  }
+  return hanging;
+}
 
 std::vector<std::pair<const char*, std::optional<double>>> ProcessFigures::numbers() const {
   return {{"input_wait", input_wait}, {"peer_wait", peer_wait},         {"step_seconds", step_seconds},

@@ -26,12 +26,13 @@ struct ProcessFigures {
   std::optional<double> read, written;          // bytes a second of storage, of this process
   std::optional<double> memory_used, memory_total, resident;  // bytes now: of the machine, and of this process
   std::optional<double> device_in_use, device_peak;           // bytes of the process's first device, now and at most
+  std::string hangs;                                          // what holds it up, in words, as the leader heard; empty: nothing
 
   // Those that may be missing, by the names that files and /metrics have.
   std::vector<std::pair<const char*, std::optional<double>>> numbers() const;
 };
 
-// One line of JSON of some 300 bytes.
+// One line of JSON of some 300 bytes, where nothing hangs.
 std::string to_json(const ProcessFigures& figures);
 // Throws a data Error at `where` for what to_json() does not write.
 ProcessFigures parse_process_figures(std::string_view json, const std::string& where);
@@ -70,6 +71,9 @@ struct SlowestProcess {
 std::optional<SlowestProcess> slowest_process(const std::vector<ProcessFigures>& processes);
 // "process 3 on host-b waits 41 % of the time for its input, the others 2 %"
 std::string in_words(const SlowestProcess& slowest);
+
+// "process 2 on host-c hangs: no batch for 12 s: reading of `a/05.png` has taken 12 s so far"
+std::vector<std::string> hanging_processes(const HostFigures& figures);
 
 // Of each process that was not heard of for three times `every`: "process 2 on host-c was last heard of 95 s ago". `now`: by the
 // leader's clock.

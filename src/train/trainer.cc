@@ -4,10 +4,13 @@
 
 #include <exception>
 #include <future>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/system/file_calls.h"
+#include "base/system/innermost_phase.h"
 #include "base/system/spans.h"
 #include "monitor/plot.h"
 #include "pjrt/plugin/error.h"
@@ -20,6 +23,8 @@
 #include "train/loop/saver.h"
 #include "train/loop/start.h"
 #include "train/loop/training_step.h"
+#include "train/process/hang_watch.h"
+#include "train/process/loop_phases.h"
 #include "train/process/stop_watch.h"
 #include "train/run/run.h"
 #include "train/step/compile.h"
@@ -138,10 +143,27 @@ DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterSte
   DispatchedStep dispatched = step.dispatch(*batch);
   votes.take_kept();
   if (before) before->is_ready();  // the call may have waited for it (pjrt/large_temporaries.h)
-  batch.reset();
+  {
+    const PhaseSpan sent(kTransfer);
+    batch.reset();  // waits for that
+  }
   if (run.progress.step < run.last_step()) batch = input.next(&dispatched);
   if (before) after.read_metrics(*before);
   return dispatched;
+}
+
+// Of the loop on this thread; null where this process trains alone. `run` and `input` are borrowed.
+std::unique_ptr<HangWatch> watch_for_hangs(Run& run, const LoopInput& input, std::chrono::seconds timeout) {
+  if (!run.processes.several()) return nullptr;
+  constexpr double kSlowFile = 1;  // seconds
+  WatchedLoop loop;
+  loop.view = [&run, phase = innermost_phase_of_this_thread(), progress = run.reporter.loop_time()] {
+    return LoopView{phase(), progress->get().step, run.processes.waited_for_others(), slow_file_call(kSlowFile)};
+  };
+  loop.input = [&input](double seconds) { return input.what_hangs(seconds); };
+  loop.joint = run.recipe.processes.joint;
+  return watch_for_hangs(run.processes.members(), std::move(loop), timeout,
+                         [&run](int64_t process, const std::string& what) { run.figures->set_hang(process, what); });
 }
 
 // The run's files say how it ended. Exit code 3 where they lack something that was to be kept.
@@ -253,6 +275,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     name_thread("training loop");
     run.reporter.begin();
     run.share_figures();
+    auto hang_watch = watch_for_hangs(run, input, options.hang_timeout);
     AfterStep after(run, state, evaluators, saver, votes, pictures);
     bool goes_on = true;
     if (run.progress.owed) goes_on = after.finish();  // the evaluation at the start, or one that a signal cut off
@@ -282,6 +305,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     }
 
     // ---- finish ----
+    hang_watch.reset();  // a last save may take as long as it takes
     saver.wait();
     saver.report_failures();
     run.leave();

@@ -46,6 +46,7 @@ bool host_figures(std::string_view bytes) {
       TESSERA_CHECK(monitor::parse_process_figures(monitor::to_json(one), "fuzz").process == one.process);
     }
     if (const auto slowest = monitor::slowest_process(figures.processes)) TESSERA_CHECK(!monitor::in_words(*slowest).empty());
+    TESSERA_CHECK(monitor::hanging_processes(figures).size() <= figures.processes.size());
     TESSERA_CHECK(monitor::silent_processes(figures, figures.at).size() <= figures.processes.size());
     return true;
   });

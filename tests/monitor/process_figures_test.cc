@@ -49,12 +49,15 @@ TEST(ProcessFigures, AreAShortLine) {
 TEST(ProcessFigures, OfAllProcessesAreRead) {
   HostFigures all{1000.5, 5, {figures(0, 0.02), figures(1, 0.5, "host-b")}};
   all.processes[1].seen = 998.25;
+  all.processes[1].hangs = "no batch for 12 s: reading of `a/05.png` has taken 12 s so far";
   const HostFigures read = parse_host_figures(to_json(all), "hosts.json");
   EXPECT_EQ(read.at, 1000.5);
   EXPECT_EQ(read.every, 5);
   ASSERT_EQ(read.processes.size(), 2u);
   EXPECT_EQ(read.processes[1].host, "host-b");
   EXPECT_EQ(read.processes[1].seen, 998.25);
+  EXPECT_THAT(hanging_processes(read),
+              ElementsAre("process 1 on host-b hangs: no batch for 12 s: reading of `a/05.png` has taken 12 s so far"));
 }
 
 TEST(ProcessFigures, DamagedOnesAreErrorsThatNameTheirPlace) {
@@ -62,6 +65,7 @@ TEST(ProcessFigures, DamagedOnesAreErrorsThatNameTheirPlace) {
        {"", "[]", "{}", "{\"at\":1}", R"({"at":1,"every":5,"processes":[1]})", R"({"at":"x","every":5,"processes":[]})",
         R"({"at":1,"every":5,"processes":[{"process":-1,"host":"a","step":1}]})",
         R"({"at":1,"every":5,"processes":[{"process":1,"host":"a","step":1.5}]})",
+        R"({"at":1,"every":5,"processes":[{"process":1,"host":"a","step":1,"hangs":1}]})",
         R"({"at":1,"every":5,"processes":[{"process":1,"host":"a","step":1,"resident":"much"}]})"}) {
     try {
       parse_host_figures(text, "runs/a/hosts.json");

@@ -302,6 +302,7 @@ TrainLoader::TrainLoader(std::vector<DataSet> sets, LoaderOptions options) {
 TrainLoader::~TrainLoader() = default;
 Batch TrainLoader::next() { return std::move(*core_->next()); }
 bool TrainLoader::wait(const StopWaiting& stop) { return core_->wait(stop); }
+std::string TrainLoader::what_hangs(double seconds) const { return core_->what_hangs(seconds); }
 LoaderStats TrainLoader::stats() const { return core_->stats(); }
 StageSeconds TrainLoader::stages() const { return core_->stages(); }
 size_t TrainLoader::bytes() const { return core_->bytes(); }

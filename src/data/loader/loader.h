@@ -135,6 +135,8 @@ class TrainLoader {
   // take for ever, the loader can then be destroyed at once: the thread that is at it is left behind with all that it uses, and
   // a process that ends meanwhile must do so without running destructors of globals (main.cc does).
   bool wait(const StopWaiting& stop);
+  // What a batch that did not come for so long waits for, in words. From any thread; takes a fifth of a second at most.
+  std::string what_hangs(double seconds) const;
   LoaderStats stats() const;
   StageSeconds stages() const;  // those of stats() alone: cheap, however many files were skipped
   size_t bytes() const;         // of all batch slots: fixed

@@ -141,7 +141,8 @@ bool LoaderCore::wait(const StopWaiting& stop) {
     lock.unlock();
     stopped = stop && stop();
     if (const double waited = seconds_since(start); waited >= tell_at) {
-      tell_what_hangs(waited);
+      log_warning(what_hangs(waited) +
+                  "\nhelp: see whether the disk or the network that holds it answers; a stop signal does not wait for it");
       tell_at += kAgain * options_.patience_seconds;
     }
     lock.lock();
@@ -150,7 +151,7 @@ bool LoaderCore::wait(const StopWaiting& stop) {
   return work_->complete();
 }
 
-void LoaderCore::tell_what_hangs(double seconds) const {
+std::string LoaderCore::what_hangs(double seconds) const {
   std::optional<Activity::Seen> longest;
   size_t busy = 0;
   for (const LoaderWorker& worker : work_->workers) {
@@ -164,7 +165,7 @@ void LoaderCore::tell_what_hangs(double seconds) const {
                         name_in_time(sets_[static_cast<size_t>(longest->set)].source, longest->sample), longest->seconds, busy,
                         work_->workers.size());
   }
-  log_warning(text + "\nhelp: see whether the disk or the network that holds it answers; a stop signal does not wait for it");
+  return text;
 }
 
 std::optional<Batch> LoaderCore::next() {

@@ -14,6 +14,8 @@ class LoaderCore {
   // isn't what it told last.
   LoaderCore(std::vector<DataSet> sets, const LoaderOptions& options, int64_t end_batch, int64_t epoch, RowMaker rows);
   bool wait(const StopWaiting& stop);
+  // "no batch for 60 s: reading of `a/05.png` has taken 60 s so far; 1 of 4 threads are busy". On any thread.
+  std::string what_hangs(double seconds) const;
   std::optional<Batch> next();
   LoaderStats stats() const;
   StageSeconds stages() const;
@@ -21,7 +23,6 @@ class LoaderCore {
 
  private:
   void make_slots(const LoaderOptions& options);
-  void tell_what_hangs(double seconds) const;
   void account(LoaderSlot& slot);
   void count_repairs(const LoaderSlot& slot);
   void note_cut_texts(const LoaderSlot& slot);

@@ -4,8 +4,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/system/spans.h"
 #include "base/text/text.h"
 #include "train/evaluate/gather_rows.h"
+#include "train/process/loop_phases.h"
 #include "train/step/device_batch.h"
 
 namespace tessera::train {
@@ -49,8 +51,7 @@ class Gathering {
     settle();
     return std::move(rows_);
   }
-
- private:
+  // Waits for the batch that the device may be at.
   void settle() {
     if (pending_.rows.empty()) return;
     const std::vector<float> values = pending_.rows.to_host<float>();
@@ -65,6 +66,8 @@ class Gathering {
     if (labelled_) rows_.labels.insert(rows_.labels.end(), pending_.labels.begin(), pending_.labels.end());
     pending_ = {};
   }
+
+ private:
   void begin(int64_t width) {
     rows_.features.width = width;
     rows_.features.values.reserve(static_cast<size_t>(size_ * width));
@@ -112,10 +115,18 @@ std::optional<SetRows> EvaluationRunner::rows_of(size_t set, const FixedArgument
   data::EvalLoader loader(of.data.sets.front(), options);
   const data::Source& source = of.data.source();
   Gathering gathering(plan_->name, of.size(), !source.class_names().empty() && !source.multi_label());
-  for (;;) {
-    if (!loader.wait(stop)) return std::nullopt;
-    std::optional<data::Batch> rows = loader.next();
-    if (!rows) break;
+  for (int64_t number = 0;; ++number) {
+    std::optional<data::Batch> rows;
+    {
+      const PhaseSpan span(kEvaluationInput, number);
+      if (!loader.wait(stop)) return std::nullopt;
+      rows = loader.next();
+    }
+    const PhaseSpan span(kEvaluationBatch, number);
+    if (!rows) {
+      gathering.settle();
+      break;
+    }
     if (stop && stop()) return std::nullopt;
     BatchRows part = part_of(*rows, first_place(of));
     DeviceBatch batch(*client_, layout_->mesh, std::move(*rows), of.data.pp(), plan_->evaluator->inputs(set));
@@ -137,6 +148,7 @@ std::optional<SetRows> EvaluationRunner::rows_of_texts(size_t set, const FixedAr
   Gathering gathering(plan_->name, of.texts, false);
   for (int64_t batch = 0; batch < of.texts; batch += of.batch) {
     if (stop && stop()) return std::nullopt;
+    const PhaseSpan span(kEvaluationBatch, batch / of.batch);
     const int64_t begin = std::min(of.texts, batch + processes_->index() * of.rows());
     const int64_t count = std::min(of.rows(), of.texts - begin);
     std::vector<int32_t> rows(static_cast<size_t>(of.rows() * input.length), input.pad);

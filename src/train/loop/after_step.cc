@@ -14,6 +14,7 @@
 #include "train/guard/bad_batches.h"
 #include "train/guard/skip_update.h"
 #include "train/loop/divergence.h"
+#include "train/process/loop_phases.h"
 #include "train/run/early_stop.h"
 #include "train/step/step.h"
 
@@ -34,7 +35,7 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
   const int64_t step = dispatched.step;
   const recipe::Recipe& recipe = run_.recipe;
   const std::vector<float> values = [&] {
-    const PhaseSpan span("wait for the device");
+    const PhaseSpan span(kWaitForDevice);
     return dispatched.metrics.to_host<float>();
   }();
   const auto ready = dispatched.ready.value_or(std::chrono::steady_clock::now());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/system/spans.h"
+#include "train/process/loop_phases.h"
 
 namespace tessera::train {
 namespace {
@@ -28,7 +29,7 @@ std::optional<DeviceBatch> LoopInput::next(DispatchedStep* at_work) {
   const auto start = std::chrono::steady_clock::now();
   bool came = false;
   {
-    const PhaseSpan span("wait for input");
+    const PhaseSpan span(kWaitForInput);
     came = loader_.wait([this] { return run_.stop.requested() || run_.save_wanted(); });
   }
   const bool idle = !at_work || at_work->is_ready();
@@ -36,7 +37,7 @@ std::optional<DeviceBatch> LoopInput::next(DispatchedStep* at_work) {
   if (!came) return std::nullopt;
   data::Batch rows = loader_.next();
   pictures_.show_images(rows);
-  const Reporter::Timed timed(run_.reporter, nullptr, "transfer");
+  const Reporter::Timed timed(run_.reporter, nullptr, kTransfer);
   return std::optional<DeviceBatch>(std::in_place, *run_.client, run_.layout.mesh, std::move(rows), run_.recipe.data.pp(),
                                     run_.recipe.objective->inputs());
 }

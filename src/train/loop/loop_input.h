@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "data/loader/loader.h"
 #include "train/loop/run_pictures.h"
@@ -21,6 +22,8 @@ class LoopInput {
   // The next batch; nothing where the end of the run or a checkpoint was asked for before it came. `at_work`: the step that the
   // devices may be at, during which waiting costs nothing; null where there is none.
   std::optional<DeviceBatch> next(DispatchedStep* at_work);
+  // What a batch that did not come for so long waits for, in words. From any thread.
+  std::string what_hangs(double seconds) const { return loader_.what_hangs(seconds); }
 
  private:
   Run& run_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/system/spans.h"
+#include "train/process/loop_phases.h"
 
 namespace tessera::train {
 
@@ -10,7 +11,7 @@ TrainingStep::TrainingStep(Run& run, ReadyProgram program, StepState& state, Sto
     : run_(run), program_(std::move(program)), state_(state), votes_(votes), pictures_(pictures) {}
 
 DispatchedStep TrainingStep::dispatch(DeviceBatch& batch) {
-  const PhaseSpan span("dispatch");
+  const PhaseSpan span(kDispatch);
   state::DeviceArrays* const votes = votes_.arguments();
   pictures_.before_step(batch, state_, votes);
   pjrt::Buffer metrics = state_.step(*program_.executable, state_.arguments(batch, program_.numbers, votes));

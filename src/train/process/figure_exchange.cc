@@ -80,7 +80,8 @@ void FigureExchange::work() {
     // Who is not known yet is asked for again soon: reading leaves nothing with the coordinator.
     const bool complete = !members_->leads() || static_cast<int64_t>(known_.size()) == members_->count();
     changed_.wait_for(lock, complete ? every_ : std::min<std::chrono::milliseconds>(every_, kLeastInterval),
-                      [this] { return ending_; });
+                      [this] { return ending_ || soon_; });
+    soon_ = false;
   }
 }
 
@@ -118,9 +119,12 @@ void FigureExchange::collect(bool to_the_end) {
   }
   monitor::HostFigures all{monitor::time_now(), std::chrono::duration<double>(every_).count(), {}};
   for (const auto& [process, figures] : known_) all.processes.push_back(figures);
-  if (heard) {
+  {
     const std::lock_guard lock(mutex_);
-    news_ = monitor::slowest_process(all.processes);
+    for (monitor::ProcessFigures& one : all.processes) {
+      if (const auto hang = hangs_.find(one.process); hang != hangs_.end()) one.hangs = hang->second;
+    }
+    if (heard) news_ = monitor::slowest_process(all.processes);
   }
   passing_over_failures([&] { keep_(all); });
 }
@@ -132,6 +136,15 @@ void FigureExchange::tell_last() {
 
 void FigureExchange::collect_last() {
   if (members_->leads()) collect(/*to_the_end=*/true);
+}
+
+void FigureExchange::set_hang(int64_t process, const std::string& what) {
+  {
+    const std::lock_guard lock(mutex_);
+    hangs_[process] = what;
+    soon_ = true;
+  }
+  changed_.notify_all();
 }
 
 std::optional<monitor::SlowestProcess> FigureExchange::news() {

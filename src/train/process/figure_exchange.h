@@ -41,6 +41,8 @@ class FigureExchange {
   void tell_last();
   void collect_last();
 
+  // Of the leader: what holds a process up (HangWatch); empty where it goes on. From any thread; is kept soon.
+  void set_hang(int64_t process, const std::string& what);
   // Of the leader: who is the slowest, where something was heard since the last call. From any thread; does not wait.
   std::optional<monitor::SlowestProcess> news();
 
@@ -63,6 +65,8 @@ class FigureExchange {
   mutable std::mutex mutex_;  // over the rest
   std::condition_variable changed_;
   bool ending_ = false;
+  bool soon_ = false;  // figures are told and taken now
+  std::map<int64_t, std::string> hangs_;
   std::optional<monitor::SlowestProcess> news_;
   std::thread thread_;
 };

@@ -13,6 +13,7 @@
 #include "cluster/group/place.h"
 #include "monitor/sinks/log_file.h"
 #include "train/process/device.h"
+#include "train/process/hang_watch.h"
 #include "train/process/stop_watch.h"
 
 namespace tessera::train {
@@ -28,6 +29,7 @@ struct TrainOptions {
   monitor::LogFile* log = nullptr;                     // opened in the workdir once that is the run's; null: none
   group::Place place = {};                             // among the processes that train this run together
   std::chrono::seconds meeting = group::kMeetTimeout;  // how long it waits for the others at the start
+  std::chrono::seconds hang_timeout = kHangTimeout;    // how long one of several that hangs is waited for; 0: for ever
   // Keeps this process a member until the others know how it ended; null: it is one as long as the run is open.
   std::shared_ptr<group::Members>* membership = nullptr;
   bool parameters = false;    // the table of all parameters, when the run starts

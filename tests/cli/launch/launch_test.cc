@@ -26,6 +26,7 @@ namespace tessera::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -244,6 +245,32 @@ TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("process " + victim + " was killed"), HasSubstr("restart 1 of 10")));
     EXPECT_TRUE(weights("killed" + victim, "60") == weights("whole", "60"));
   }
+}
+
+// A read of its input hangs once there is a checkpoint, while its lease is renewed.
+TEST_F(Launch, AProcessWhoseInputHangsIsNamedAndEndsAndAllGoOn) {
+  for (int i = 0; i < 20; ++i) {
+    const fs::path image = folder_ / "train/left" / std::to_string(i);
+    fs::rename(image.string() + ".png", image.string() + "_late.png");
+  }
+  const std::vector<std::string> more = {"total=60 steps", "checkpoint.every=10 steps", "--hang-timeout", "20"};
+  launch(2, "whole", more);
+  std::vector<std::string> command = words(2, "hung", more);
+  command.insert(command.begin() + 2, "--restarts=0");
+  const Outcome hung = run_program(command, folder_.path(),
+                                   {{"LD_PRELOAD", testing::odd_files_path()},
+                                    {"ODD_FILES_PROCESS", "1"},
+                                    {"ODD_FILES_AFTER", folder_ / "hung/checkpoints/step_000000010"}});
+  EXPECT_EQ(hung.exit, 75) << hung.err;
+  const std::string hangs =
+      "process 1 on .* hangs: no batch for [0-9]+ s: reading of `.*_late.png` has taken [0-9]+ s so far; 1 of 1 threads "
+      "are busy";
+  EXPECT_THAT(hung.err, ContainsRegex("warning: " + hangs + "; where that lasts, it ends \\(--hang-timeout 20\\)"));
+  EXPECT_THAT(hung.err, ContainsRegex("error: " + hangs + ": this process ends \\(--hang-timeout 20\\), and the run goes on"));
+  const Json hosts = Json::parse(read_file(folder_ / "hung/hosts.json"));
+  EXPECT_THAT(hosts["processes"][1].value("hangs", ""), HasSubstr("_late.png` has taken")) << hosts;
+  launch(2, "hung", more);
+  EXPECT_TRUE(weights("hung", "60") == weights("whole", "60"));
 }
 
 TEST_F(Launch, ASignalEndsAllAfterTheSameStepAndTheRunGoesOnWithAnotherNumber) {

@@ -285,6 +285,7 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
                       {{{"process", 0}, {"input_wait", 0.01}, {"peer_wait", 0.41}},
                        {{"process", 1}, {"input_wait", 0.01}, {"peer_wait", 0.02}}}},
                      {"slowest", {{"process", 1}, {"holds_up", true}, {"text", text}}},
+                     {"hanging", Json::array({"process 0 on host hangs: no batch for 12 s"})},
                      {"silent", Json::array()}};
   const Json seen = testing::visit_page(
       {{"url", address_of(page)},
@@ -315,7 +316,8 @@ TEST_F(Browser, ShowsWhichProcessIsSlow) {
             HasSubstr("Which one computes slowly cannot be told")));
   EXPECT_EQ(values[5], 360) << "nothing sticks out";
   EXPECT_THAT(values[6].get<std::string>(),
-              AllOf(HasSubstr("Process 1 on host waits 2 % of the time for other processes, the others 41 %, and wait for it."),
+              AllOf(HasSubstr("Process 0 on host hangs: no batch for 12 s."),
+                    HasSubstr("Process 1 on host waits 2 % of the time for other processes, the others 41 %, and wait for it."),
                     Not(HasSubstr("cannot be told"))));
 }
 

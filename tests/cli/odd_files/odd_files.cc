@@ -1,6 +1,7 @@
 // Preloaded into the program (LD_PRELOAD): reads of some files behave as on a disk that is in trouble, by their names.
 //   …stuck.png, …stuck.tar   never comes; the file that ODD_FILES_STUCK names is made when somebody waits for it
-//   …late.png                never comes once there is the file that ODD_FILES_AFTER names
+//   …late.png                never comes once there is the file that ODD_FILES_AFTER names; where ODD_FILES_PROCESS is set, to the
+//                            process of that TESSERA_PROCESS_ID alone
 //   what ODD_FILES_SYNC is   a part of whose path: is never on the disk (fsync); the mark is made as above
 //   …flaky.png               fails with EIO twice before it is read
 // Where ODD_FILES_CLOCK is set, a minute passes at once by the clock of base/system/file_calls.h when somebody begins to wait.
@@ -42,6 +43,11 @@ bool has(int file, std::string_view part) {
   return path_of(file, path).find(part) != std::string_view::npos;
 }
 
+bool is_process_that_waits() {
+  const char *wanted = std::getenv("ODD_FILES_PROCESS"), *own = std::getenv("TESSERA_PROCESS_ID");
+  return wanted == nullptr || (own != nullptr && std::string_view(own) == wanted);
+}
+
 std::atomic<bool> waits{false};
 
 [[noreturn]] void wait_for_ever() {
@@ -79,7 +85,7 @@ extern "C" ssize_t read(int file, void* to, size_t size) {
   static std::atomic<int> flaky{2};
   if (is_of(file, "stuck.png")) wait_for_ever();
   const char* after = std::getenv("ODD_FILES_AFTER");
-  if (after && is_of(file, "late.png") && access(after, F_OK) == 0) wait_for_ever();
+  if (after && is_of(file, "late.png") && access(after, F_OK) == 0 && is_process_that_waits()) wait_for_ever();
   if (is_of(file, "flaky.png") && flaky-- > 0) {
     errno = EIO;
     return -1;

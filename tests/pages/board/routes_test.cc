@@ -313,6 +313,7 @@ monitor::HostFigures two_processes() {
   monitor::HostFigures all{1000, 5, {{0, "host-a", 90, 999}, {1, "host-\"b\"", 88, 960}}};
   all.processes[0].input_wait = 0.02, all.processes[1].input_wait = 0.41;
   all.processes[0].resident = 1e6;
+  all.processes[1].hangs = "no batch for 12 s";
   return all;
 }
 
@@ -334,6 +335,7 @@ TEST_F(RoutesTest, ProcessesAndTheSlowestOfThem) {
   EXPECT_EQ(hosts["slowest"]["process"], 1);
   EXPECT_EQ(hosts["slowest"]["holds_up"], true);
   EXPECT_EQ(hosts["slowest"]["text"], "process 1 on host-\"b\" waits 41 % of the time for its input, the others 2 %");
+  EXPECT_EQ(hosts["hanging"].dump(), R"(["process 1 on host-\"b\" hangs: no batch for 12 s"])");
   EXPECT_EQ(hosts["silent"].dump(), R"(["process 1 on host-\"b\" was last heard of 40 s ago"])");
   EXPECT_THAT(ask("/metrics").body,
               AllOf(HasSubstr("# TYPE tessera_process_input_wait gauge\n"

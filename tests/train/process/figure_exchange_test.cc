@@ -79,10 +79,14 @@ class Kept {
     const std::lock_guard lock(mutex_);
     return last_;
   }
+  template <class Done>
+  void wait_until(Done&& done) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done(last_); });
+  }
   // Waits until process 1 is known to be at a step from `step` on.
   void wait_for(int64_t step) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return last_.processes.size() == 2 && last_.processes[1].step >= step; });
+    wait_until([&](const monitor::HostFigures& all) { return all.processes.size() == 2 && all.processes[1].step >= step; });
   }
 
  private:
@@ -140,6 +144,22 @@ TEST(FigureExchange, GoesOnBesideTheRun) {
       std::make_shared<FakeMembers>(coordinator, 1, 2), [&] { return figures(++step, 0); }, {}, often);
   kept.wait_for(1);
   kept.wait_for(kept.last().processes[1].step + 3);
+}
+
+// With an interval that this test does not outlive.
+TEST(FigureExchange, KeepsWhatHoldsAProcessUpAtOnce) {
+  const auto coordinator = std::make_shared<Coordinator>();
+  Kept kept;
+  FigureExchange leader(
+      std::make_shared<FakeMembers>(coordinator, 0, 2), [] { return figures(7, 0); }, kept.taker(), kNever);
+  FigureExchange other(
+      std::make_shared<FakeMembers>(coordinator, 1, 2), [] { return figures(7, 0); }, {}, kNever);
+  for (const std::string what : {"no batch for 12 s", ""}) {
+    other.tell_last();
+    leader.set_hang(1, what);
+    kept.wait_until(
+        [&](const monitor::HostFigures& all) { return all.processes.size() == 2 && all.processes[1].hangs == what; });
+  }
 }
 
 TEST(FigureExchange, PassesOverACoordinatorThatIsAwayAndWhatItCannotRead) {

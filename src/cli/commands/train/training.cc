@@ -74,6 +74,9 @@ void Training::declare(Flags& flags) {
   flags.add("--run-id", "NAME", &processes_.run, "tells runs apart that meet at one etcd: another name for each start");
   flags.add("--meet-timeout", "SECONDS", &meet_timeout_, {1, kMaxPatience},
             "how long the processes wait for each other, and for the etcd, at the start; 600 when not given");
+  flags.add("--hang-timeout", "SECONDS", &hang_timeout_, {0, kMaxPatience},
+            "how long a process that hangs is waited for, as in a read of its input; then it ends with exit code 75, and so do "
+            "the others; 300 when not given, 0: for ever");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add(
       "--profile-host", &profile_host_,
@@ -157,6 +160,7 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
   options.from_step = from_step_;
   options.place = place;
   options.meeting = std::chrono::seconds(meet_timeout_);
+  options.hang_timeout = std::chrono::seconds(hang_timeout_);
   options.membership = &membership;
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;
@@ -203,7 +207,8 @@ bool Training::write_report(const std::string& workdir) const {
 std::string Training::continuing(const RecipeToTrain& recipe, const std::string& workdir) const {
   return recipe.command +
          flags_->given({"--workdir", "--new", "--until", "--from-step", "--parameters", "--profile-host", "--num-processes",
-                        "--process-id", "--coordinator-address", "--coordinator-key", "--run-id", "--meet-timeout"}) +
+                        "--process-id", "--coordinator-address", "--coordinator-key", "--run-id", "--meet-timeout",
+                        "--hang-timeout"}) +
          " --workdir " + shell_quoted(workdir);
 }
 

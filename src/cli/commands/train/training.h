@@ -14,6 +14,7 @@
 #include "config/section.h"
 #include "monitor/sinks/log_file.h"
 #include "train/process/device.h"
+#include "train/process/hang_watch.h"
 #include "train/process/stop_watch.h"
 #include "train/trainer.h"
 
@@ -53,6 +54,7 @@ class Training {
   std::optional<std::string> board_;
   group::PlaceOptions processes_;
   int64_t meet_timeout_ = group::kMeetTimeout.count();
+  int64_t hang_timeout_ = train::kHangTimeout.count();
   int64_t stop_patience_ = train::kStopPatience.count();
   bool parameters_ = false, no_report_ = false, new_ = false, profile_host_ = false;
 };

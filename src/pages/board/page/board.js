@@ -465,6 +465,7 @@ function drawHosts(hosts) {
   const lines = hosts.silent.map((text) => make('p', {class: 'trouble'}, sentence(text)));
   if (slowest?.holds_up) lines.unshift(make('p', {class: 'trouble'}, sentence(`${slowest.text}, and wait for it`)));
   else if (slowest) lines.unshift(make('p', {class: 'soft'}, `No process holds the others up: ${slowest.text}.`));
+  lines.unshift(...hosts.hanging.map((text) => make('p', {class: 'trouble'}, sentence(text))));
   const known = (name) => processes.some((one) => Number.isFinite(one[name]));
   if (known('input_wait') && !known('peer_wait')) {
     lines.push(make('p', {class: 'soft'}, 'Which one computes slowly cannot be told: the sums over them are inside the plugin.'));

@@ -181,8 +181,10 @@ Json WatchedRun::hosts() const {
   if (const auto found = monitor::slowest_process(hosts_.processes)) {
     slowest = {{"process", found->process}, {"holds_up", found->holds_up()}, {"text", monitor::in_words(*found)}};
   }
-  return {
-      {"processes", std::move(processes)}, {"slowest", std::move(slowest)}, {"silent", monitor::silent_processes(hosts_, now)}};
+  return {{"processes", std::move(processes)},
+          {"slowest", std::move(slowest)},
+          {"hanging", monitor::hanging_processes(hosts_)},
+          {"silent", monitor::silent_processes(hosts_, now)}};
 }
 
 std::vector<monitor::ProcessFigures> WatchedRun::processes() const {

@@ -56,7 +56,8 @@ class WatchedRun {
   bool has_steps() const;
   // What was compiled, the newest 100: [{"at", "program", "took", "cause"}].
   Json compilations() const;
-  // The newest of each process, of runs of several: {"processes": […], "slowest": {…} or null, "silent": [sentences]}.
+  // The newest of each process, of runs of several: {"processes": […], "slowest": {…} or null, "hanging": [sentences],
+  // "silent": [sentences]}.
   Json hosts() const;
   std::vector<monitor::ProcessFigures> processes() const;
   // A number that changes when the run's files have news besides metrics, or with an evaluation or an alert.

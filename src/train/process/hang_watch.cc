@@ -1,0 +1,170 @@
+#include "train/process/hang_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/system/process.h"
+#include "base/text/text.h"
+#include "train/process/loop_phases.h"
+
+namespace tessera::train {
+namespace {
+
+// All end their steps together: where another process hangs, the loop of the first one stands still too, and only then it
+// asks the others. It asks before they can have news (kHangs), and so has these within 15 s.
+constexpr double kAsksAfter = 8;  // seconds
+// Others that are asked at a look; where there are more, they are asked less often.
+constexpr int64_t kAskedAtOnce = 16;
+constexpr std::chrono::milliseconds kBetweenLooks{1000};
+
+// How a process hangs.
+constexpr const char* kByItself = "by itself";
+constexpr const char* kForDevices = "for devices";  // which may be those of others
+constexpr const char* kForDevicesTooLong = "for devices, too long";
+
+std::string hang_key(int64_t process) { return fmt::format("hangs/{}", process); }
+
+}  // namespace
+
+HangWatch::HangWatch(std::shared_ptr<group::Members> members, WatchedLoop loop, std::chrono::seconds timeout, Keep keep,
+                     End end, std::optional<std::chrono::milliseconds> every)
+    : members_(std::move(members)),
+      loop_(std::move(loop)),
+      timeout_(timeout),
+      keep_(std::move(keep)),
+      end_(std::move(end)),
+      host_(one_line(host_name())),
+      standstill_(timeout) {
+  if (every) thread_ = std::make_unique<Periodic>("hang watch", *every, [this] { look(Standstill::Clock::now()); });
+}
+
+// What was heard is over with the loop.
+HangWatch::~HangWatch() {
+  thread_.reset();
+  for (const auto& [process, news] : heard_) keep_(process, "");
+}
+
+std::string HangWatch::text_of(const News& news) {
+  if (news.how.empty()) return {};
+  return fmt::format("{}\n{}\n{}", news.how, news.host, news.what);
+}
+
+HangWatch::News HangWatch::parse(const std::string& text) {
+  std::vector<std::string> lines = split(text, '\n');
+  const bool known = lines[0] == kByItself || lines[0] == kForDevices || lines[0] == kForDevicesTooLong;
+  if (!known || lines.size() != 3) return {};
+  return {std::move(lines[0]), std::move(lines[1]), std::move(lines[2])};
+}
+
+std::string HangWatch::how(const Standstill::Seen& seen) const {
+  if (!seen.hangs) return {};
+  if (!loop_.joint || seen.in != Standstill::In::kDevices) return kByItself;
+  return seen.too_long ? kForDevicesTooLong : kForDevices;
+}
+
+std::string HangWatch::words(const Standstill::Seen& seen, const LoopView& view) const {
+  const std::string phase = view.phase ? view.phase->name : "";
+  if (seen.in == Standstill::In::kFile && view.file) return tessera::text_of(*view.file);
+  if (seen.in == Standstill::In::kInput && phase == kWaitForInput) return loop_.input(seen.seconds);
+  if (seen.in == Standstill::In::kInput) return fmt::format("no batch of an evaluation for {:.0f} s", seen.seconds);
+  return fmt::format("no answer of the devices for {:.0f} s ({})", seen.seconds, phase);
+}
+
+void HangWatch::look(Standstill::Clock::time_point now) {
+  const LoopView view = loop_.view();
+  const Standstill::Seen seen = standstill_.look(view, now);
+  const bool ends = seen.too_long && how(seen) == kByItself;
+  bool all_end = false;
+  ++looks_;
+  try {
+    tell(seen, view);
+    if (!ends && asks_now()) {
+      if (members_->leads()) listen();
+      all_end = seen.too_long && all_are_too_long();
+    }
+  } catch (const Error&) {
+    // The coordinator does not answer. Where that lasts, the group ends the process.
+  }
+  if (!ends && !all_end) return;
+  const std::string why = fmt::format("process {} on {} hangs: {}", members_->process_id(), host_, words(seen, view));
+  end_(ends ? why : fmt::format("all {} processes wait for their devices; {}", members_->count(), why));
+}
+
+// Only what is news, since the coordinator keeps all that it is told.
+void HangWatch::tell(const Standstill::Seen& seen, const LoopView& view) {
+  std::string now = how(seen);
+  if (told_ == now) return;
+  const News news{now, host_, now.empty() ? "" : one_line(words(seen, view))};
+  if (members_->leads()) say(members_->process_id(), news);
+  members_->put(hang_key(members_->process_id()), text_of(news));
+  told_ = std::move(now);
+}
+
+bool HangWatch::asks_now() const {
+  const bool stands = standstill_.in_phase() >= kAsksAfter || !heard_.empty();
+  return stands && looks_ % (1 + members_->count() / kAskedAtOnce) == 0;
+}
+
+void HangWatch::listen() {
+  for (int64_t process = 0; process < members_->count(); ++process) {
+    if (process != members_->process_id()) say(process, parse(members_->find(hang_key(process)).value_or("")));
+  }
+  const bool all = static_cast<int64_t>(heard_.size()) == members_->count() &&
+                   std::ranges::none_of(heard_, [](const auto& one) { return one.second.how == kByItself; });
+  if (all && !all_said_) {
+    log_warning(fmt::format("all {} processes wait for their devices, and none of them for its input or a file; process 0: {}",
+                            members_->count(), heard_.begin()->second.what));
+  }
+  all_said_ = all;
+}
+
+// On the console of the first process, what is new of one.
+void HangWatch::say(int64_t process, const News& news) {
+  const auto known = heard_.find(process);
+  const bool hung = known != heard_.end() && known->second.how == kByItself, hangs = news.how == kByItself;
+  const std::string name = fmt::format("process {} on {}", process, hung ? known->second.host : news.host);
+  if (hangs && !hung) {
+    const std::string end =
+        timeout_.count() > 0 ? fmt::format("; where that lasts, it ends (--hang-timeout {})", timeout_.count()) : "";
+    log_warning(fmt::format("{} hangs: {}{}", name, news.what, end));
+    keep_(process, news.what);
+  } else if (hung && !hangs) {
+    log_note(fmt::format("{} goes on", name));
+    keep_(process, "");
+  }
+  if (news.how.empty()) {
+    heard_.erase(process);
+  } else {
+    heard_[process] = news;
+  }
+}
+
+bool HangWatch::all_are_too_long() const {
+  for (int64_t process = 0; process < members_->count(); ++process) {
+    const std::string text = members_->find(hang_key(process)).value_or("");
+    if (parse(text).how != kForDevicesTooLong) return false;
+  }
+  return true;
+}
+
+std::unique_ptr<HangWatch> watch_for_hangs(std::shared_ptr<group::Members> members, WatchedLoop loop,
+                                           std::chrono::seconds timeout, HangWatch::Keep keep) {
+  const auto end = [timeout](const std::string& why) {
+    log_error(fmt::format(
+        "{}: this process ends (--hang-timeout {}), and the run goes on from its last checkpoint when it is started again", why,
+        timeout.count()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for the log's thread
+    ::_exit(static_cast<int>(Exit::kPreempted));
+  };
+  return std::make_unique<HangWatch>(std::move(members), std::move(loop), timeout, std::move(keep), end, kBetweenLooks);
+}
+
+}  // namespace tessera::train

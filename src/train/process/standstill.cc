@@ -1,0 +1,76 @@
+#include "train/process/standstill.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "train/process/loop_phases.h"
+
+namespace tessera::train {
+namespace {
+
+using std::chrono::duration;
+
+// Between two looks more has passed only where the process was stopped, as in a debugger, or got no processor.
+constexpr std::chrono::seconds kMostBetweenLooks{5};
+constexpr double kTimesLongest = 3;
+// Results are read a batch behind the devices.
+constexpr int64_t kFirstBatches = 2;
+
+Standstill::In kind_of(std::string_view phase) {
+  if (phase == kWaitForInput || phase == kEvaluationInput) return Standstill::In::kInput;
+  for (const char* name : {kTransfer, kDispatch, kWaitForDevice, kEvaluationBatch}) {
+    if (phase == name) return Standstill::In::kDevices;
+  }
+  return Standstill::In::kFile;
+}
+
+// Whether the phase is of a first step or batch.
+bool is_first(const LoopView& view) {
+  const std::string_view name = view.phase->name;
+  const bool evaluates = name == kEvaluationInput || name == kEvaluationBatch;
+  return evaluates ? view.phase->number < kFirstBatches : view.step == 0;
+}
+
+}  // namespace
+
+Standstill::Limits Standstill::limits(In in, const LoopView& view) const {
+  const double at_length = duration<double>(kHangsAtLength).count(), patience = duration<double>(patience_).count();
+  if (in == In::kFile) return {at_length, patience};
+  if (is_first(view)) return {at_length, std::max(patience, duration<double>(kFirstPatience).count())};
+  const auto longest = longest_.find(phase_);
+  const double usual = longest == longest_.end() ? 0 : kTimesLongest * longest->second;
+  return {std::max(duration<double>(kHangs).count(), usual), std::max(patience, usual)};
+}
+
+Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
+  const Clock::duration since =
+      looked_ ? std::min<Clock::duration>(now - *looked_, kMostBetweenLooks) : Clock::duration::zero();
+  looked_ = now;
+  const double passed = duration<double>(since).count();
+  const double for_others = std::clamp(view.waited_for_others - waited_for_others_, 0.0, passed);
+  waited_for_others_ = view.waited_for_others;
+
+  const int64_t begin = view.phase ? view.phase->begin : 0;
+  const std::string_view phase = view.phase ? view.phase->name : "";
+  const In in = kind_of(phase);
+  if (view.step != step_ || begin != begin_ || phase != phase_) {
+    if (counts_) longest_[phase_] = std::max(longest_[phase_], still_);
+    step_ = view.step;
+    begin_ = begin;
+    phase_ = phase;
+    in_phase_ = still_ = 0;
+  } else {
+    in_phase_ += passed;
+    still_ += passed - for_others;
+  }
+  counts_ = in != In::kFile && !is_first(view);
+
+  Seen seen{.in = in, .seconds = still_};
+  if (in == In::kFile) seen.seconds = std::min(still_, view.file ? view.file->seconds : 0);
+  const Limits limit = limits(in, view);
+  seen.too_long = patience_.count() > 0 && seen.seconds >= limit.too_long;
+  seen.hangs = seen.too_long || seen.seconds >= limit.hangs;
+  return seen;
+}
+
+}  // namespace tessera::train
