@@ -12,7 +12,10 @@ using std::chrono::duration;
 
 // Between two looks more has passed only where the process was stopped, as in a debugger, or got no processor.
 constexpr std::chrono::seconds kMostBetweenLooks{5};
-constexpr double kTimesLongest = 3;
+// A device that is throttled takes three times as long.
+constexpr double kTimesLongest = 5;
+// A disk that others write to as well takes minutes for a GiB.
+constexpr double kTimesPatienceForFiles = 5;
 // Results are read a batch behind the devices.
 constexpr int64_t kFirstBatches = 2;
 
@@ -35,11 +38,11 @@ bool is_first(const LoopView& view) {
 
 Standstill::Limits Standstill::limits(In in, const LoopView& view) const {
   const double at_length = duration<double>(kHangsAtLength).count(), patience = duration<double>(patience_).count();
-  if (in == In::kFile) return {at_length, patience};
+  if (in == In::kFile) return {at_length, kTimesPatienceForFiles * patience};
   if (is_first(view)) return {at_length, std::max(patience, duration<double>(kFirstPatience).count())};
   const auto longest = longest_.find(phase_);
   const double usual = longest == longest_.end() ? 0 : kTimesLongest * longest->second;
-  return {std::max(duration<double>(kHangs).count(), usual), std::max(patience, usual)};
+  return {std::max(duration<double>(kHangs).count(), usual), std::max(patience, kTimesLongest * longest_of_all_)};
 }
 
 Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
@@ -54,6 +57,7 @@ Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
   const std::string_view phase = view.phase ? view.phase->name : "";
   const In in = kind_of(phase);
   if (view.step != step_ || begin != begin_ || phase != phase_) {
+    if (kind_of(phase_) != In::kFile) longest_of_all_ = std::max(longest_of_all_, still_);
     if (counts_) longest_[phase_] = std::max(longest_[phase_], still_);
     step_ = view.step;
     begin_ = begin;

@@ -20,11 +20,13 @@ struct LoopView {
   std::optional<SlowFileCall> file;  // of the process: the call about a file under way that has taken longest
 };
 
-// A loop that has not moved for so long hangs, or three times as long as it ever was in that phase. So the first process says
-// it within 15 s (HangWatch).
+// A loop that has not moved for so long hangs, or five times as long as it ever was in that phase. So where steps are short, the
+// first process says it within 15 s (HangWatch).
 inline constexpr std::chrono::seconds kHangs{12};
 // What may well take longer: the first step and the first batches of an evaluation, for which plugins tune kernels and connect,
-// and files of the run, which are written 1 GiB at a time.
+// and files of the run, which are written 1 GiB at a time. What the first ones took is no measure of when others hang; but no
+// process ends before five times as long as any wait of this start took, the first ones included: a long step is long from the
+// first one on, and a wait that is now for the input may be for the devices later.
 inline constexpr std::chrono::seconds kHangsAtLength{60};
 // Such a first step or batch has so long until its process ends, whatever the patience with others.
 inline constexpr std::chrono::minutes kFirstPatience{30};
@@ -43,7 +45,7 @@ class Standstill {
     bool hangs = false, too_long = false;
   };
 
-  // `patience`: after which it is too long; 0 is never.
+  // `patience`: after which it is too long, and after five times as long for a file; 0 is never.
   explicit Standstill(std::chrono::seconds patience) : patience_(patience) {}
 
   Seen look(const LoopView& view, Clock::time_point now);
@@ -64,7 +66,9 @@ class Standstill {
   int64_t begin_ = 0;    // its
   bool counts_ = false;  // as one of many like it
   double in_phase_ = 0, still_ = 0;
-  std::map<std::string, double> longest_;  // standstill of phases, by name
+  // Seconds that it stood still: in phases by name, without first steps and batches, and in any, with them.
+  std::map<std::string, double> longest_;
+  double longest_of_all_ = 0;
 };
 
 }  // namespace tessera::train

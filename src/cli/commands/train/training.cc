@@ -76,7 +76,7 @@ void Training::declare(Flags& flags) {
             "how long the processes wait for each other, and for the etcd, at the start; 600 when not given");
   flags.add("--hang-timeout", "SECONDS", &hang_timeout_, {0, kMaxPatience},
             "how long a process that hangs is waited for, as in a read of its input; then it ends with exit code 75, and so do "
-            "the others; 300 when not given, 0: for ever");
+            "the others; 300 when not given, 0: for ever; slow steps and files have more time");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add(
       "--profile-host", &profile_host_,
