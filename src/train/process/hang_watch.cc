@@ -87,7 +87,7 @@ void HangWatch::look(Standstill::Clock::time_point now) {
   try {
     tell(seen, view);
     if (!ends && asks_now()) {
-      if (members_->leads()) listen();
+      listen();
       all_end = seen.too_long && all_are_too_long();
     }
   } catch (const Error&) {
@@ -109,6 +109,7 @@ void HangWatch::tell(const Standstill::Seen& seen, const LoopView& view) {
 }
 
 bool HangWatch::asks_now() const {
+  if (!members_->leads()) return false;
   const bool stands = standstill_.in_phase() >= kAsksAfter || !heard_.empty();
   return stands && looks_ % (1 + members_->count() / kAskedAtOnce) == 0;
 }
@@ -148,11 +149,8 @@ void HangWatch::say(int64_t process, const News& news) {
 }
 
 bool HangWatch::all_are_too_long() const {
-  for (int64_t process = 0; process < members_->count(); ++process) {
-    const std::string text = members_->find(hang_key(process)).value_or("");
-    if (parse(text).how != kForDevicesTooLong) return false;
-  }
-  return true;
+  return static_cast<int64_t>(heard_.size()) == members_->count() &&
+         std::ranges::all_of(heard_, [](const auto& one) { return one.second.how == kForDevicesTooLong; });
 }
 
 std::unique_ptr<HangWatch> watch_for_hangs(std::shared_ptr<group::Members> members, WatchedLoop loop,

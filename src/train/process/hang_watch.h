@@ -32,8 +32,9 @@ struct WatchedLoop {
 // it hangs too long, ends it with exit code 75, of which the others learn by its lease. The thread waits for no plugin and no
 // disk.
 //
-// Where the plugin sums over processes, one that waits for its devices may wait for a process that hangs. It ends only once all
-// of them have waited for their devices for too long; whoever hangs by itself ends first, and the others hear that it is gone.
+// Where the plugin sums over processes, one that waits for its devices may wait for a process that hangs. Whoever hangs by itself
+// ends, and the others hear that it is gone. Only once all of them have waited for their devices for too long, the first process
+// ends, and so do the others.
 class HangWatch {
  public:
   // Of the first process: what is known to hold a process up; empty once it goes on.
@@ -61,9 +62,10 @@ class HangWatch {
   std::string how(const Standstill::Seen& seen) const;
   std::string words(const Standstill::Seen& seen, const LoopView& view) const;
   void tell(const Standstill::Seen& seen, const LoopView& view);
+  // Of the first process.
+  bool asks_now() const;
   void listen();
   void say(int64_t process, const News& news);
-  bool asks_now() const;
   bool all_are_too_long() const;
 
   const std::shared_ptr<group::Members> members_;

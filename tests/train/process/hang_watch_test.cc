@@ -370,7 +370,7 @@ TEST_F(HangWatchTest, NobodyEndsWhileOneIsBusy) {
   EXPECT_THAT(lines_, IsEmpty());
 }
 
-TEST_F(HangWatchTest, ACollectiveThatDoesNotEndEndsAll) {
+TEST_F(HangWatchTest, ACollectiveThatDoesNotEndEndsTheFirstProcess) {
   begin(3, /*joint=*/true, seconds(60));
   for (const auto& one : all_) one->enter(kWaitForDevice);
   pass(15);
@@ -380,7 +380,11 @@ TEST_F(HangWatchTest, ACollectiveThatDoesNotEndEndsAll) {
   pass(44);
   for (const auto& one : all_) EXPECT_EQ(one->ended, "");
   pass(3);
-  for (const auto& one : all_) EXPECT_THAT(one->ended, HasSubstr("all 3 processes wait for their devices; process "));
+  EXPECT_THAT(all_[0]->ended, HasSubstr("all 3 processes wait for their devices; process 0 on "));
+  for (const size_t process : {1, 2}) {
+    EXPECT_EQ(all_[process]->ended, "") << "the coordinator says that process 0 is gone";
+    EXPECT_EQ(all_[process]->members->asked, 0) << "many that ask for all would leave it no time for leases";
+  }
   EXPECT_THAT(lines_, SizeIs(1));
 }
 
