@@ -144,8 +144,8 @@ DispatchedStep one_step(Run& run, TrainingStep& step, LoopInput& input, AfterSte
   votes.take_kept();
   if (before) before->is_ready();  // the call may have waited for it (pjrt/large_temporaries.h)
   {
-    const PhaseSpan sent(kTransfer);
-    batch.reset();  // waits for that
+    const PhaseSpan phase(kWaitForTransfer);
+    batch.reset();  // once the devices have all of it
   }
   if (run.progress.step < run.last_step()) batch = input.next(&dispatched);
   if (before) after.read_metrics(*before);

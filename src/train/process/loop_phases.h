@@ -6,6 +6,7 @@ namespace tessera::train {
 
 inline constexpr const char* kWaitForInput = "wait for input";
 inline constexpr const char* kTransfer = "transfer";
+inline constexpr const char* kWaitForTransfer = "wait for transfer";
 inline constexpr const char* kDispatch = "dispatch";
 inline constexpr const char* kWaitForDevice = "wait for the device";
 // Their numbers count the batches of an evaluation from 0.

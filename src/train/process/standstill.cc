@@ -21,7 +21,7 @@ constexpr int64_t kFirstBatches = 2;
 
 Standstill::In kind_of(std::string_view phase) {
   if (phase == kWaitForInput || phase == kEvaluationInput) return Standstill::In::kInput;
-  for (const char* name : {kTransfer, kDispatch, kWaitForDevice, kEvaluationBatch}) {
+  for (const char* name : {kTransfer, kWaitForTransfer, kDispatch, kWaitForDevice, kEvaluationBatch}) {
     if (phase == name) return Standstill::In::kDevices;
   }
   return Standstill::In::kFile;

@@ -59,7 +59,8 @@ struct LookedAt : PlayedLoop {
 TEST(Standstill, AWaitForInputOrDevicesIsAHangAfterSeconds) {
   for (const auto& [phase, in] :
        {std::pair{kWaitForInput, Standstill::In::kInput}, std::pair{kWaitForDevice, Standstill::In::kDevices},
-        std::pair{kDispatch, Standstill::In::kDevices}, std::pair{kTransfer, Standstill::In::kDevices}}) {
+        std::pair{kDispatch, Standstill::In::kDevices}, std::pair{kTransfer, Standstill::In::kDevices},
+        std::pair{kWaitForTransfer, Standstill::In::kDevices}}) {
     SCOPED_TRACE(phase);
     LookedAt loop(seconds(300));
     loop.enter(phase);

@@ -197,7 +197,8 @@ TEST(Profiles, StepsOfTheRecipeAreRecordedAndChangeNoNumbers) {
   const std::string table = testing::slurp(found[0] + "/summary.txt");
   EXPECT_THAT(table, HasSubstr("(steps 2-6)"));
   EXPECT_THAT(table, HasSubstr("5 whole steps"));
-  for (const char* name : {"wait for the device", "dispatch", "wait for input", "transfer", "decode", "execute"}) {
+  for (const char* name :
+       {"wait for the device", "dispatch", "wait for input", "transfer", "wait for transfer", "decode", "execute"}) {
     EXPECT_THAT(table, HasSubstr(name));
     EXPECT_THAT(told, HasSubstr(name));
   }
