@@ -19,7 +19,7 @@ namespace tessera::train {
 namespace {
 
 // All end their steps together: where another process hangs, the loop of the first one stands still too, and only then it
-// asks the others. It asks before they can have news (kHangs), and so has these within 15 s.
+// asks the others. It asks before they can have news (kHangsAfter), and so has these within 15 s.
 constexpr double kAsksAfter = 8;  // seconds
 // Others that are asked at a look; where there are more, they are asked less often.
 constexpr int64_t kAskedAtOnce = 16;

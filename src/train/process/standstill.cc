@@ -12,10 +12,6 @@ using std::chrono::duration;
 
 // Between two looks more has passed only where the process was stopped, as in a debugger, or got no processor.
 constexpr std::chrono::seconds kMostBetweenLooks{5};
-// A device that is throttled takes three times as long.
-constexpr double kTimesLongest = 5;
-// A disk that others write to as well takes minutes for a GiB.
-constexpr double kTimesPatienceForFiles = 5;
 // Results are read a batch behind the devices.
 constexpr int64_t kFirstBatches = 2;
 
@@ -37,12 +33,12 @@ bool is_first(const LoopView& view) {
 }  // namespace
 
 Standstill::Limits Standstill::limits(In in, const LoopView& view) const {
-  const double at_length = duration<double>(kHangsAtLength).count(), patience = duration<double>(patience_).count();
-  if (in == In::kFile) return {at_length, kTimesPatienceForFiles * patience};
-  if (is_first(view)) return {at_length, std::max(patience, duration<double>(kFirstPatience).count())};
+  const double slow = duration<double>(kSlowHangsAfter).count(), patience = duration<double>(patience_).count();
+  if (in == In::kFile) return {slow, kFilePatience * patience};
+  if (is_first(view)) return {slow, std::max(patience, duration<double>(kFirstPatience).count())};
   const auto longest = longest_.find(phase_);
   const double usual = longest == longest_.end() ? 0 : kTimesLongest * longest->second;
-  return {std::max(duration<double>(kHangs).count(), usual), std::max(patience, kTimesLongest * longest_of_all_)};
+  return {std::max(duration<double>(kHangsAfter).count(), usual), std::max(patience, kTimesLongest * longest_of_all_)};
 }
 
 Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {

@@ -20,16 +20,19 @@ struct LoopView {
   std::optional<SlowFileCall> file;  // of the process: the call about a file under way that has taken longest
 };
 
-// A loop that has not moved for so long hangs, or five times as long as it ever was in that phase. So where steps are short, the
-// first process says it within 15 s (HangWatch).
-inline constexpr std::chrono::seconds kHangs{12};
+// A loop that has not moved for so long hangs. Said so early, the first process has it within 15 s (HangWatch).
+inline constexpr std::chrono::seconds kHangsAfter{12};
 // What may well take longer: the first step and the first batches of an evaluation, for which plugins tune kernels and connect,
-// and files of the run, which are written 1 GiB at a time. What the first ones took is no measure of when others hang; but no
-// process ends before five times as long as any wait of this start took, the first ones included: a long step is long from the
-// first one on, and a wait that is now for the input may be for the devices later.
-inline constexpr std::chrono::seconds kHangsAtLength{60};
-// Such a first step or batch has so long until its process ends, whatever the patience with others.
+// and calls about files of the run.
+inline constexpr std::chrono::seconds kSlowHangsAfter{60};
+// Until a process ends that hangs in such a first step or batch, whatever the patience with others.
 inline constexpr std::chrono::minutes kFirstPatience{30};
+// And in a call about a file, in patiences: one writes up to 1 GiB, perhaps to a disk that others use too.
+inline constexpr double kFilePatience = 5;
+// Steps and batches that are slow as ever don't hang: so many times as long as the longest of that phase. Nor does a process end
+// before so many times the longest wait in any phase, first steps and batches included: what is slow is so from the first one on,
+// and may move from one phase to another. A device that is throttled takes three times as long.
+inline constexpr double kTimesLongest = 5;
 
 // Phases that are none of loop_phases.h, as a save, a compilation or the scores of an evaluation, have no limit; there a call
 // about a file that does not return counts.
@@ -45,7 +48,7 @@ class Standstill {
     bool hangs = false, too_long = false;
   };
 
-  // `patience`: after which it is too long, and after five times as long for a file; 0 is never.
+  // `patience`: after which it is too long, but for the constants above; 0 is never.
   explicit Standstill(std::chrono::seconds patience) : patience_(patience) {}
 
   Seen look(const LoopView& view, Clock::time_point now);
@@ -63,10 +66,11 @@ class Standstill {
   double waited_for_others_ = 0;
   int64_t step_ = 0;     // at the last look
   std::string phase_;    // likewise; empty: none
-  int64_t begin_ = 0;    // its
-  bool counts_ = false;  // as one of many like it
+  int64_t begin_ = 0;    // of that phase
+  bool counts_ = false;  // whether the phase is one of many like it
+  // Seconds: in that phase, and of these without waits for others.
   double in_phase_ = 0, still_ = 0;
-  // Seconds that it stood still: in phases by name, without first steps and batches, and in any, with them.
+  // The longest standstills: by name of the phase, without first steps and batches; and of all waits for input and devices.
   std::map<std::string, double> longest_;
   double longest_of_all_ = 0;
 };
