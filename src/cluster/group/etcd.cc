@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <sstream>
@@ -234,6 +235,15 @@ class EtcdMembers final : public Members {
     std::optional<std::string> value;
     guarded([&] { value = etcd_.get(root_ + "values/" + key); });
     return value;
+  }
+
+  std::map<std::string, std::string> find_all(const std::string& folder) override {
+    const std::string values = root_ + "values/";
+    std::map<std::string, std::string> found;
+    guarded([&] {
+      for (KeyValue& one : etcd_.with_prefix(values + folder)) found[one.key.substr(values.size())] = std::move(one.value);
+    });
+    return found;
   }
 
   void barrier(const std::string& name, milliseconds patience) override {

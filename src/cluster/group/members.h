@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ class Members {
   virtual std::string get(const std::string& key, std::chrono::milliseconds patience) = 0;
   // Nothing where nobody has put it.
   virtual std::optional<std::string> find(const std::string& key) = 0;
+  // All values whose keys begin with `folder`, which ends with '/', by their keys: one request, of however many.
+  virtual std::map<std::string, std::string> find_all(const std::string& folder) = 0;
   // Returns when all are in the barrier of that name, which is used once. A transient_error() after `patience` names those who
   // are not.
   virtual void barrier(const std::string& name, std::chrono::milliseconds patience) = 0;

@@ -21,8 +21,6 @@ namespace {
 // All end their steps together: where another process hangs, the loop of the first one stands still too, and only then it
 // asks the others. It asks before they can have news (kHangsAfter), and so has these within 15 s.
 constexpr double kAsksAfter = 8;  // seconds
-// Others that are asked at a look; where there are more, they are asked less often.
-constexpr int64_t kAskedAtOnce = 16;
 constexpr std::chrono::milliseconds kBetweenLooks{1000};
 
 // How a process hangs.
@@ -30,7 +28,8 @@ constexpr const char* kByItself = "by itself";
 constexpr const char* kForDevices = "for devices";  // which may be those of others
 constexpr const char* kForDevicesTooLong = "for devices, too long";
 
-std::string hang_key(int64_t process) { return fmt::format("hangs/{}", process); }
+constexpr const char* kHangs = "hangs/";
+std::string hang_key(int64_t process) { return fmt::format("{}{}", kHangs, process); }
 
 }  // namespace
 
@@ -83,7 +82,6 @@ void HangWatch::look(Standstill::Clock::time_point now) {
   const Standstill::Seen seen = standstill_.look(view, now);
   const bool ends = seen.too_long && how(seen) == kByItself;
   bool all_end = false;
-  ++looks_;
   try {
     tell(seen, view);
     if (!ends && asks_now()) {
@@ -108,15 +106,14 @@ void HangWatch::tell(const Standstill::Seen& seen, const LoopView& view) {
   told_ = std::move(now);
 }
 
-bool HangWatch::asks_now() const {
-  if (!members_->leads()) return false;
-  const bool stands = standstill_.in_phase() >= kAsksAfter || !heard_.empty();
-  return stands && looks_ % (1 + members_->count() / kAskedAtOnce) == 0;
-}
+bool HangWatch::asks_now() const { return members_->leads() && (standstill_.in_phase() >= kAsksAfter || !heard_.empty()); }
 
 void HangWatch::listen() {
+  const std::map<std::string, std::string> told = members_->find_all(kHangs);
   for (int64_t process = 0; process < members_->count(); ++process) {
-    if (process != members_->process_id()) say(process, parse(members_->find(hang_key(process)).value_or("")));
+    if (process == members_->process_id()) continue;
+    const auto found = told.find(hang_key(process));
+    say(process, found == told.end() ? News() : parse(found->second));
   }
   const bool all = static_cast<int64_t>(heard_.size()) == members_->count() &&
                    std::ranges::none_of(heard_, [](const auto& one) { return one.second.how == kByItself; });

@@ -75,10 +75,9 @@ class HangWatch {
   const End end_;
   const std::string host_;
   Standstill standstill_;
-  std::optional<std::string> told_;  // how this process is, as it told last
-  std::map<int64_t, News> heard_;    // of the first process: those that hang
-  bool all_said_ = false;            // likewise: that all wait for their devices
-  int64_t looks_ = 0;
+  std::optional<std::string> told_;   // how this process is, as it told last
+  std::map<int64_t, News> heard_;     // of the first process: those that hang
+  bool all_said_ = false;             // likewise: that all wait for their devices
   std::unique_ptr<Periodic> thread_;  // last: it uses what is above
 };
 

@@ -36,7 +36,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 // One for all tests; each has a run of its own.
 const LocalEtcd& etcd() {
@@ -79,6 +82,9 @@ TEST(Members, TellEachOtherValuesOfAnyBytes) {
   in_each("values", 3, [&](Members& members) {
     members.put("of/" + std::to_string(members.process_id()), bytes + std::to_string(members.process_id()));
     for (int i = 0; i < 3; ++i) EXPECT_EQ(members.get("of/" + std::to_string(i), seconds(60)), bytes + std::to_string(i));
+    EXPECT_THAT(members.find_all("of/"),
+                ElementsAre(Pair("of/0", bytes + "0"), Pair("of/1", bytes + "1"), Pair("of/2", bytes + "2")));
+    EXPECT_THAT(members.find_all("off/"), IsEmpty());
   });
 }
 

@@ -47,6 +47,7 @@ class FakeMembers final : public group::Members {
     const auto found = coordinator_->values.find(key);
     return found == coordinator_->values.end() ? std::nullopt : std::optional(found->second);
   }
+  std::map<std::string, std::string> find_all(const std::string&) override { return {}; }
   void barrier(const std::string&, std::chrono::milliseconds) override {}
   void leave() override {}
   void fail(Exit) noexcept override {}
