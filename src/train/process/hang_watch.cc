@@ -25,8 +25,11 @@ constexpr std::chrono::milliseconds kBetweenLooks{1000};
 
 // How a process hangs.
 constexpr const char* kByItself = "by itself";
+constexpr const char* kPerhaps = "perhaps";         // by itself too, in what may take as long as it does
 constexpr const char* kForDevices = "for devices";  // which may be those of others
 constexpr const char* kForDevicesTooLong = "for devices, too long";
+
+bool is_by_itself(const std::string& how) { return how == kByItself || how == kPerhaps; }
 
 constexpr const char* kHangs = "hangs/";
 std::string hang_key(int64_t process) { return fmt::format("{}{}", kHangs, process); }
@@ -58,13 +61,14 @@ std::string HangWatch::text_of(const News& news) {
 
 HangWatch::News HangWatch::parse(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n');
-  const bool known = lines[0] == kByItself || lines[0] == kForDevices || lines[0] == kForDevicesTooLong;
+  const bool known = is_by_itself(lines[0]) || lines[0] == kForDevices || lines[0] == kForDevicesTooLong;
   if (!known || lines.size() != 3) return {};
   return {std::move(lines[0]), std::move(lines[1]), std::move(lines[2])};
 }
 
 std::string HangWatch::how(const Standstill::Seen& seen) const {
   if (!seen.hangs) return {};
+  if (seen.in == Standstill::In::kOther) return kPerhaps;
   if (!loop_.joint || seen.in != Standstill::In::kDevices) return kByItself;
   return seen.too_long ? kForDevicesTooLong : kForDevices;
 }
@@ -74,6 +78,9 @@ std::string HangWatch::words(const Standstill::Seen& seen, const LoopView& view)
   if (seen.in == Standstill::In::kFile && view.file) return tessera::text_of(*view.file);
   if (seen.in == Standstill::In::kInput && phase == kWaitForInput) return loop_.input(seen.seconds);
   if (seen.in == Standstill::In::kInput) return fmt::format("no batch of an evaluation for {:.0f} s", seen.seconds);
+  if (seen.in == Standstill::In::kOther) {
+    return fmt::format("the loop has not moved for {:.0f} s ({})", seen.seconds, phase.empty() ? "all else" : phase);
+  }
   return fmt::format("no answer of the devices for {:.0f} s ({})", seen.seconds, phase);
 }
 
@@ -116,7 +123,7 @@ void HangWatch::listen() {
     say(process, found == told.end() ? News() : parse(found->second));
   }
   const bool all = static_cast<int64_t>(heard_.size()) == members_->count() &&
-                   std::ranges::none_of(heard_, [](const auto& one) { return one.second.how == kByItself; });
+                   std::ranges::none_of(heard_, [](const auto& one) { return is_by_itself(one.second.how); });
   if (all && !all_said_) {
     log_warning(fmt::format("all {} processes wait for their devices, and none of them for its input or a file; process 0: {}",
                             members_->count(), heard_.begin()->second.what));
@@ -127,11 +134,12 @@ void HangWatch::listen() {
 // On the console of the first process, what is new of one.
 void HangWatch::say(int64_t process, const News& news) {
   const auto known = heard_.find(process);
-  const bool hung = known != heard_.end() && known->second.how == kByItself, hangs = news.how == kByItself;
+  const bool hung = known != heard_.end() && is_by_itself(known->second.how), hangs = is_by_itself(news.how);
   const std::string name = fmt::format("process {} on {}", process, hung ? known->second.host : news.host);
   if (hangs && !hung) {
-    const std::string end =
-        timeout_.count() > 0 ? fmt::format("; where that lasts, it ends (--hang-timeout {})", timeout_.count()) : "";
+    const std::string end = timeout_.count() > 0 && news.how == kByItself
+                                ? fmt::format("; where that lasts, it ends (--hang-timeout {})", timeout_.count())
+                                : "";
     log_warning(fmt::format("{} hangs: {}{}", name, news.what, end));
     keep_(process, news.what);
   } else if (hung && !hangs) {

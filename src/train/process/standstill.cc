@@ -1,6 +1,7 @@
 #include "train/process/standstill.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "train/process/loop_phases.h"
@@ -20,7 +21,7 @@ Standstill::In kind_of(std::string_view phase) {
   for (const char* name : {kTransfer, kWaitForTransfer, kDispatch, kWaitForDevice, kEvaluationBatch}) {
     if (phase == name) return Standstill::In::kDevices;
   }
-  return Standstill::In::kFile;
+  return Standstill::In::kOther;
 }
 
 // Whether the phase is of a first step or batch.
@@ -34,11 +35,18 @@ bool is_first(const LoopView& view) {
 
 Standstill::Limits Standstill::limits(In in, const LoopView& view) const {
   const double slow = duration<double>(kSlowHangsAfter).count(), patience = duration<double>(patience_).count();
+  if (in == In::kOther) return {duration<double>(kOtherHangsAfter).count(), std::numeric_limits<double>::infinity()};
   if (in == In::kFile) return {slow, kFilePatience * patience};
   if (is_first(view)) return {slow, std::max(patience, duration<double>(kFirstPatience).count())};
   const auto longest = longest_.find(phase_);
   const double usual = longest == longest_.end() ? 0 : kTimesLongest * longest->second;
   return {std::max(duration<double>(kHangsAfter).count(), usual), std::max(patience, kTimesLongest * longest_of_all_)};
+}
+
+Standstill::Seen Standstill::judge(In in, double seconds, const LoopView& view) const {
+  const Limits limit = limits(in, view);
+  const bool too_long = patience_.count() > 0 && seconds >= limit.too_long;
+  return {in, seconds, too_long || seconds >= limit.hangs, too_long};
 }
 
 Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
@@ -53,7 +61,7 @@ Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
   const std::string_view phase = view.phase ? view.phase->name : "";
   const In in = kind_of(phase);
   if (view.step != step_ || begin != begin_ || phase != phase_) {
-    if (kind_of(phase_) != In::kFile) longest_of_all_ = std::max(longest_of_all_, still_);
+    if (kind_of(phase_) != In::kOther) longest_of_all_ = std::max(longest_of_all_, still_);
     if (counts_) longest_[phase_] = std::max(longest_[phase_], still_);
     step_ = view.step;
     begin_ = begin;
@@ -63,14 +71,13 @@ Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
     in_phase_ += passed;
     still_ += passed - for_others;
   }
-  counts_ = in != In::kFile && !is_first(view);
+  counts_ = in != In::kOther && !is_first(view);
 
-  Seen seen{.in = in, .seconds = still_};
-  if (in == In::kFile) seen.seconds = std::min(still_, view.file ? view.file->seconds : 0);
-  const Limits limit = limits(in, view);
-  seen.too_long = patience_.count() > 0 && seen.seconds >= limit.too_long;
-  seen.hangs = seen.too_long || seen.seconds >= limit.hangs;
-  return seen;
+  if (in == In::kOther && view.file) {
+    const Seen file = judge(In::kFile, std::min(still_, view.file->seconds), view);
+    if (file.hangs) return file;
+  }
+  return judge(in, still_, view);
 }
 
 }  // namespace tessera::train

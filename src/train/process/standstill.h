@@ -34,15 +34,17 @@ inline constexpr double kFilePatience = 5;
 // and may move from one phase to another. A device that is throttled takes three times as long.
 inline constexpr double kTimesLongest = 5;
 
-// Phases that are none of loop_phases.h, as a save, a compilation or the scores of an evaluation, have no limit; there a call
-// about a file that does not return counts.
+// Phases that are none of loop_phases.h, as a save, a compilation or the scores of an evaluation, may take as long as they do.
+// There a call about a file counts that does not return; without one no process ends, and after so long it is said.
+inline constexpr std::chrono::minutes kOtherHangsAfter{30};
+
 class Standstill {
  public:
   using Clock = std::chrono::steady_clock;
 
-  enum class In { kInput, kDevices, kFile };
+  enum class In { kInput, kDevices, kFile, kOther };
   struct Seen {
-    In in = In::kFile;
+    In in = In::kOther;
     // That it stands still: without waits for other processes, and without time in which this one was stopped.
     double seconds = 0;
     bool hangs = false, too_long = false;
@@ -60,6 +62,7 @@ class Standstill {
     double hangs, too_long;
   };
   Limits limits(In in, const LoopView& view) const;
+  Seen judge(In in, double seconds, const LoopView& view) const;
 
   const std::chrono::seconds patience_;
   std::optional<Clock::time_point> looked_;

@@ -24,6 +24,7 @@ namespace {
 
 using std::chrono::seconds;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
@@ -181,18 +182,26 @@ TEST(Standstill, AFirstStepAndTheFirstBatchesOfAnEvaluationHaveTimeOfTheirOwn) {
 
 TEST(Standstill, SavesCompilationsAndScoresMayTakeAsLongAsTheyDo) {
   LookedAt loop(seconds(20));
+  const auto expect_told_alone = [&] {
+    EXPECT_FALSE(loop.after(1800).hangs);
+    const Standstill::Seen seen = loop.after(1);
+    EXPECT_TRUE(seen.hangs);
+    EXPECT_EQ(seen.in, Standstill::In::kOther);
+    EXPECT_FALSE(loop.after(100'000).too_long);
+  };
   for (const char* phase : {"save", "start", "eval/val", "step", "write metrics"}) {
+    SCOPED_TRACE(phase);
     loop.enter(phase);
-    EXPECT_FALSE(loop.after(7200).hangs) << phase;
+    expect_told_alone();
   }
   loop.view.phase.reset();
-  EXPECT_FALSE(loop.after(7200).hangs);
+  expect_told_alone();
 }
 
 TEST(Standstill, AFileThatDoesNotComeIsAHangThere) {
   LookedAt loop(seconds(300));
   loop.enter("save");
-  loop.after(7200);
+  loop.after(900);
   loop.view.file = SlowFileCall{"writing", "run/state.safetensors", 1, 7};
   EXPECT_FALSE(loop.after(58).hangs);
   const Standstill::Seen seen = loop.after(1);
@@ -379,9 +388,13 @@ TEST_F(HangWatchTest, NobodyEndsWhileOneIsBusy) {
   begin(3, /*joint=*/true, seconds(20));
   all_[0]->enter("save");
   all_but(0);
+  pass(1799);
+  EXPECT_THAT(lines_, IsEmpty());
   pass(7000);
   for (const auto& one : all_) EXPECT_EQ(one->ended, "");
-  EXPECT_THAT(lines_, IsEmpty());
+  ASSERT_THAT(lines_, SizeIs(1));
+  EXPECT_THAT(lines_[0], HasSubstr("process 0 on "));
+  EXPECT_THAT(lines_[0], EndsWith("hangs: the loop has not moved for 1800 s (save)"));
 }
 
 TEST_F(HangWatchTest, ACollectiveThatDoesNotEndEndsTheFirstProcess) {
