@@ -131,6 +131,10 @@ void FigureExchange::collect(bool to_the_end) {
 
 void FigureExchange::tell_last() {
   stop();
+  {
+    const std::lock_guard lock(mutex_);
+    hangs_.clear();  // all have come to the end
+  }
   tell();
 }
 

@@ -37,7 +37,8 @@ class FigureExchange {
   FigureExchange(const FigureExchange&) = delete;
   FigureExchange& operator=(const FigureExchange&) = delete;
 
-  // The end: tells the last figures of this process. Then, once all have done so, the leader takes them.
+  // The end, to which no process came that hangs: tells the last figures of this process. Then, once all have done so, the leader
+  // takes them.
   void tell_last();
   void collect_last();
 

@@ -48,12 +48,6 @@ HangWatch::HangWatch(std::shared_ptr<group::Members> members, WatchedLoop loop, 
   if (every) thread_ = std::make_unique<Periodic>("hang watch", *every, [this] { look(Standstill::Clock::now()); });
 }
 
-// What was heard is over with the loop.
-HangWatch::~HangWatch() {
-  thread_.reset();
-  for (const auto& [process, news] : heard_) keep_(process, "");
-}
-
 std::string HangWatch::text_of(const News& news) {
   if (news.how.empty()) return {};
   return fmt::format("{}\n{}\n{}", news.how, news.host, news.what);

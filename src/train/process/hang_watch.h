@@ -45,7 +45,6 @@ class HangWatch {
   // `timeout` 0: no process ends. `every` is the time between two looks; tests, which look themselves, leave it out.
   HangWatch(std::shared_ptr<group::Members> members, WatchedLoop loop, std::chrono::seconds timeout, Keep keep, End end,
             std::optional<std::chrono::milliseconds> every);
-  ~HangWatch();
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;
 

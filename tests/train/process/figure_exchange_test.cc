@@ -161,6 +161,11 @@ TEST(FigureExchange, KeepsWhatHoldsAProcessUpAtOnce) {
     kept.wait_until(
         [&](const monitor::HostFigures& all) { return all.processes.size() == 2 && all.processes[1].hangs == what; });
   }
+  leader.set_hang(1, "no batch for 12 s");
+  leader.tell_last();
+  other.tell_last();
+  leader.collect_last();
+  EXPECT_EQ(kept.last().processes[1].hangs, "") << "it came to the end";
 }
 
 TEST(FigureExchange, PassesOverACoordinatorThatIsAwayAndWhatItCannotRead) {
