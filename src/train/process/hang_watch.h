@@ -32,9 +32,9 @@ struct WatchedLoop {
 // it hangs too long, ends it with exit code 75, of which the others learn by its lease. The thread waits for no plugin and no
 // disk.
 //
-// Where the plugin sums over processes, one that waits for its devices may wait for a process that hangs. Whoever hangs by itself
-// ends, and the others hear that it is gone. Only once all of them have waited for their devices for too long, the first process
-// ends, and so do the others.
+// Where the plugin sums over processes, one that waits for its devices may wait for a process that hangs. Whoever hangs by
+// itself ends, and the others hear that it is gone. Only once all of them have waited for their devices for too long, the first
+// process ends, and the others hear of that.
 class HangWatch {
  public:
   // Of the first process: what is known to hold a process up; empty once it goes on.

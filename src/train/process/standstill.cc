@@ -74,7 +74,7 @@ Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
   counts_ = in != In::kOther && !is_first(view);
 
   if (in == In::kOther && view.file) {
-    const Seen file = judge(In::kFile, std::min(still_, view.file->seconds), view);
+    Seen file = judge(In::kFile, std::min(still_, view.file->seconds), view);
     if (file.hangs) return file;
   }
   return judge(in, still_, view);

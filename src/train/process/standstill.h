@@ -29,9 +29,9 @@ inline constexpr std::chrono::seconds kSlowHangsAfter{60};
 inline constexpr std::chrono::minutes kFirstPatience{30};
 // And in a call about a file, in patiences: one writes up to 1 GiB, perhaps to a disk that others use too.
 inline constexpr double kFilePatience = 5;
-// Steps and batches that are slow as ever don't hang: so many times as long as the longest of that phase. Nor does a process end
-// before so many times the longest wait in any phase, first steps and batches included: what is slow is so from the first one on,
-// and may move from one phase to another. A device that is throttled takes three times as long.
+// Steps and batches that are slow as ever don't hang: not before so many times the longest of that phase. Nor does a process
+// end before so many times the longest wait in any phase, first steps and batches included: what is slow is so from the first
+// one on, and may move from one phase to another. A device that is throttled takes three times as long.
 inline constexpr double kTimesLongest = 5;
 
 // Phases that are none of loop_phases.h, as a save, a compilation or the scores of an evaluation, may take as long as they do.
