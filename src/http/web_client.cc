@@ -119,6 +119,7 @@ struct WebClient::Session {
   struct Incoming;
   void prepare(const std::string& url, WebReply& reply);
   void prepare_for_body(const std::string& url, WebReply& reply);
+  void set_method(const std::string& method);
   void perform(WebReply& reply);
   long status() const;
   void set_credentials() {
@@ -164,6 +165,15 @@ void WebClient::Session::prepare_for_body(const std::string& url, WebReply& repl
   set(CURLOPT_HTTPHEADER, headers);
 }
 
+// Of a request without a body.
+void WebClient::Session::set_method(const std::string& method) {
+  if (method == "HEAD") return set(CURLOPT_NOBODY, 1L);
+  if (method == "GET") return;
+  set(CURLOPT_POSTFIELDSIZE, 0L);
+  set(CURLOPT_POSTFIELDS, "");
+  set(CURLOPT_CUSTOMREQUEST, method.c_str());
+}
+
 void WebClient::Session::perform(WebReply& reply) {
   std::array<char, CURL_ERROR_SIZE> reason{};
   set(CURLOPT_ERRORBUFFER, reason.data());
@@ -207,13 +217,26 @@ WebReply WebClient::ask(const std::string& method, const std::string& url) {
   Session& session = *session_;
   WebReply reply;
   session.prepare_for_body(url, reply);
-  if (method == "HEAD") {
-    session.set(CURLOPT_NOBODY, 1L);
-  } else {
-    session.set(CURLOPT_POSTFIELDSIZE, 0L);
-    session.set(CURLOPT_POSTFIELDS, "");
-    session.set(CURLOPT_CUSTOMREQUEST, method.c_str());
-  }
+  session.set_method(method);
+  session.perform(reply);
+  return reply;
+}
+
+WebReply WebClient::ask(const std::string& method, const std::string& url, const std::vector<std::string>& headers) {
+  Session& session = *session_;
+  WebReply reply;
+  session.prepare_for_body(url, reply);
+  std::unique_ptr<curl_slist, Session::HeadersCloser> list;
+  const auto add = [&](const char* header) {
+    curl_slist* longer = curl().append(list.get(), header);
+    if (!longer) throw std::bad_alloc();
+    static_cast<void>(list.release());
+    list.reset(longer);
+  };
+  add("Content-Type:");  // else libcurl adds that of a form
+  for (const std::string& header : headers) add(header.c_str());
+  session.set(CURLOPT_HTTPHEADER, list.get());
+  session.set_method(method);
   session.perform(reply);
   return reply;
 }
