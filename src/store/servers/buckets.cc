@@ -5,14 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <list>
 #include <map>
 #include <mutex>
 #include <new>
-#include <random>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,7 +24,7 @@
 #include "store/local/private_directory.h"
 #include "store/servers/block_cache.h"
 #include "store/servers/object_server.h"
-#include "store/servers/retry_pause.h"
+#include "store/servers/retries.h"
 #include "store/url.h"
 
 namespace tessera::store {
@@ -43,24 +40,6 @@ BlockCache& cache() {
 }
 
 ObjectServer& server_of(std::string_view url) { return is_bucket(url) ? bucket_server() : web_server(); }
-
-// Uniform in [0, 1), another on each host.
-double random_share() { return std::random_device()() / 0x1p32; }
-
-// Calls `call` until it succeeds; a failure that passes is tried again after a growing pause. `action` completes "cannot … `url`".
-void ask(std::string_view action, const std::string& url, const std::function<void()>& call) {
-  constexpr int kTries = 5;
-  for (int tries = 1;; ++tries) {
-    try {
-      return call();
-    } catch (const ServerError& error) {
-      if (tries == kTries || !error.passes()) {
-        throw data_error(fmt::format("cannot {} `{}`: {}", action, one_line(url), one_line(error.what())), {}, error.help());
-      }
-    }
-    std::this_thread::sleep_for(retry_pause(tries, random_share()));
-  }
-}
 
 [[noreturn]] void ends_early(const std::string& url, int64_t offset, int64_t wanted) {
   throw data_error(fmt::format("`{}` ends too early: {} more bytes are wanted at {}", one_line(url), wanted, offset), {},
