@@ -314,13 +314,29 @@ int remove_object(const char* url, char** error) {
   });
 }
 
+// For requests that Arrow has no call for.
+int tell_access(const char* url, void* context, TesseraBucketsTell tell, char** error) {
+  return guarded(error, 0, [&] {
+    const Place place(url);
+    const auto* s3 = dynamic_cast<const fs::S3FileSystem*>(place.files.get());
+    if (!s3) throw std::runtime_error("not in S3");
+    const fs::S3Options options = s3->options();
+    const std::string server = options.endpoint_override.empty() ? "" : options.scheme + "://" + options.endpoint_override;
+    const std::string region = s3->region(), key = options.GetAccessKey(), secret = options.GetSecretKey(),
+                      token = options.GetSessionToken();
+    const TesseraBucketsAccess access{server.c_str(), region.c_str(), key.c_str(), secret.c_str(), token.c_str()};
+    tell(context, &access);
+    return 1;
+  });
+}
+
 void free_text(char* text) { std::free(text); }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const TesseraBucketsApi* tessera_buckets_api(void) {
   static const TesseraBucketsApi api = {
-      kTesseraBucketsVersion, open_object,   close_object, size_of, tag_of, read_object, info_of, list_folder,
-      write_object,           remove_object, free_text};
+      kTesseraBucketsVersion, open_object,   close_object, size_of,  tag_of, read_object, info_of, list_folder,
+      write_object,           remove_object, tell_access,  free_text};
   return &api;
 }

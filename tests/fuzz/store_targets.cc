@@ -6,6 +6,7 @@
 #include "fuzz/targets.h"
 #include "store/checksums.h"
 #include "store/memory_files.h"
+#include "store/servers/s3_answers.h"
 #include "store/servers/web_answers.h"
 
 namespace tessera::fuzz {
@@ -55,10 +56,43 @@ bool hub_tree(std::string_view bytes) {
   return any;
 }
 
+std::string element(std::string_view name, std::string_view text) {
+  std::string escaped;
+  for (const unsigned char c : text) escaped += c < 0x80 ? fmt::format("&#x{:X};", c) : std::string(1, static_cast<char>(c));
+  return fmt::format("<{0}>{1}</{0}>", name, escaped);
+}
+
+// A page of S3's list of uploads, or a refusal. What is read is read again as it is written.
+bool s3_answer(std::string_view bytes) {
+  const store::S3Refusal refusal = store::parse_s3_refusal(bytes);
+  const store::S3Refusal same = store::parse_s3_refusal(
+      fmt::format("<Error>{}{}</Error>", element("Code", refusal.code), element("Message", refusal.message)));
+  TESSERA_CHECK(refusal.code.find('\0') != std::string::npos || refusal.message.find('\0') != std::string::npos ||
+                (same.code == refusal.code && same.message == refusal.message));
+  try {
+    const store::S3UploadsPage page = store::parse_s3_uploads(bytes);
+    TESSERA_CHECK(refusal.code.empty() && (!page.more || !page.next_key.empty()));
+    std::string inside = element("IsTruncated", page.more ? "true" : "false") + element("NextKeyMarker", page.next_key);
+    for (const store::S3Upload& upload : page.uploads) {
+      TESSERA_CHECK(!upload.key.empty() && !upload.id.empty());
+      inside += fmt::format("<Upload>{}{}</Upload>", element("Key", upload.key), element("UploadId", upload.id));
+    }
+    if (inside.find("&#x0;") != std::string::npos) return true;  // a byte that was no escape, and cannot be written as one
+    const store::S3UploadsPage again =
+        store::parse_s3_uploads(fmt::format("<ListMultipartUploadsResult>{}</ListMultipartUploadsResult>", inside));
+    TESSERA_CHECK(again.uploads == page.uploads && again.more == page.more && again.next_key == page.next_key);
+    return true;
+  } catch (const store::ServerError& error) {
+    TESSERA_CHECK(*error.what() != '\0');
+    return !refusal.code.empty();
+  }
+}
+
 }  // namespace
 
 const std::vector<NamedTarget>& store_targets() {
-  static const std::vector<NamedTarget> all = {{"checksums", checksums, 1024}, {"hub_tree", hub_tree, 1024}};
+  static const std::vector<NamedTarget> all = {
+      {"checksums", checksums, 1024}, {"hub_tree", hub_tree, 1024}, {"s3_answer", s3_answer, 1024}};
   return all;
 }
 

@@ -6,6 +6,8 @@
 #include "base/system/shared_library.h"
 #include "store/servers/buckets_module.h"
 #include "store/servers/object_server.h"
+#include "store/servers/retries.h"
+#include "store/servers/s3_uploads.h"
 
 namespace tessera::store {
 namespace {
@@ -98,6 +100,11 @@ int64_t hand_over(void* context, void* out, int64_t capacity) {
   }
 }
 
+void take_access(void* context, const TesseraBucketsAccess* access) {
+  *static_cast<S3Access*>(context) = {access->server, access->region, access->access_key, access->secret_key,
+                                      access->session_token};
+}
+
 class BucketServer final : public ObjectServer {
  public:
   std::unique_ptr<ServedObject> open(const std::string& url, const ObjectInfo* known) override {
@@ -145,6 +152,13 @@ class BucketServer final : public ObjectServer {
 ObjectServer& bucket_server() {
   static BucketServer server;
   return server;
+}
+
+S3Access s3_access(const std::string& url) {
+  S3Access access;
+  ask("find credentials for", url,
+      [&] { ask([&](char** reason) { return api().access(url.c_str(), &access, take_access, reason) != 0; }); });
+  return access;
 }
 
 std::string short_reason(std::string_view reason) {

@@ -22,6 +22,16 @@ typedef void (*TesseraBucketsVisit)(void* context, const char* name, const struc
 // up.
 typedef int64_t (*TesseraBucketsNext)(void* context, void* out, int64_t capacity);
 
+// Who asks a server of S3, and where that is. An empty access key: nobody in particular.
+struct TesseraBucketsAccess {
+  const char* server;  // "http://localhost:9000"; empty: Amazon's
+  const char *region, *access_key, *secret_key;
+  const char* session_token;  // empty: none
+};
+
+// What it is called with lives during the call.
+typedef void (*TesseraBucketsTell)(void* context, const struct TesseraBucketsAccess* access);
+
 // URLs are s3://bucket/key, gs://bucket/key and az://container/key, the key as it is (no %XX, no query). Functions that fail give null, -1 or 0 and
 // set `*error`, to be freed with free_text; it stays null where the system refused memory. All are thread-safe but close.
 struct TesseraBucketsApi {
@@ -44,10 +54,12 @@ struct TesseraBucketsApi {
   int (*write)(const char* url, void* context, TesseraBucketsNext next, char** error);
   // Whether or not it is there, a folder with all that is in it; 1, or 0 on failure.
   int (*remove)(const char* url, char** error);
+  // As whom `url`, s3://…, is asked, for requests that are not above; 1, or 0 on failure.
+  int (*access)(const char* url, void* context, TesseraBucketsTell tell, char** error);
   void (*free_text)(char* text);
 };
 
 const struct TesseraBucketsApi* tessera_buckets_api(void);
 }
 
-constexpr int32_t kTesseraBucketsVersion = 3;
+constexpr int32_t kTesseraBucketsVersion = 4;
