@@ -17,6 +17,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/directories.h"
 #include "checkpoint/remote/copy_directory.h"
+#include "checkpoint/remote/unfinished_uploads.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
 #include "store/small_file.h"
@@ -268,6 +269,7 @@ void RunCopy::leave_checkpoints() {
     }
   }
   checkpoints_are_left_ = true;
+  is_first_to_write_ = false;
   copied_.clear();
 }
 
@@ -279,11 +281,23 @@ void RunCopy::copy_before_commit() {
   claim_.expect_held();
 }
 
+// Whether the run writes an object of that name: a file of a checkpoint, or one that it has here. Others may write what else is
+// there while it starts.
+bool RunCopy::is_own(const std::string& name) const {
+  const RunObjects sorted = sorted_objects({name});
+  if (!sorted.checkpoints.empty()) return true;
+  return !sorted.others.empty() && store::local_files().info(store::join_path(local_, name));
+}
+
 // Everything that is needed to go on from a checkpoint is there before its COMMIT, and what says that there is one after it. The
 // checkpoints are listed first: one that is saved while files are copied has newer metrics, and waits for the next time.
 void RunCopy::copy_all() {
   if (!store::local_files().info(local_)) return;
   claim_.expect_held();
+  if (std::exchange(is_first_to_write_, false)) {
+    remove_unfinished_uploads(
+        url_, [&](const std::string& name) { return is_own(name); }, [&] { claim_.expect_held(); });
+  }
   for (const int64_t step : std::exchange(unfinished_, {})) remove_checkpoint_objects(url_, step);
   const std::vector<int64_t> steps = local_steps();
   copy_files(/*marks=*/false);

@@ -71,6 +71,7 @@ class RunCopy {
   void find_removed(const RunObjects& there, const std::vector<int64_t>& here);
   void copy_in_background();
   void copy_all();
+  bool is_own(const std::string& name) const;
   void copy_files(bool marks);
   void copy_file(const std::string& name);
   void copy_checkpoint(int64_t step);
@@ -92,6 +93,7 @@ class RunCopy {
 
   std::mutex copying_now_;             // what is above changes under it, once the thread below runs
   bool checkpoints_are_left_ = false;  // to the processes of the run
+  bool is_first_to_write_ = true;      // nothing of this start was written to the bucket yet
 
   std::mutex mutex_;
   std::condition_variable woken_;
