@@ -9,6 +9,7 @@
 #include <arrow/filesystem/gcsfs.h>
 #include <arrow/filesystem/s3fs.h>
 #include <arrow/io/interfaces.h>
+#include <arrow/util/future.h>
 #include <arrow/util/key_value_metadata.h>
 
 #include <algorithm>
@@ -288,6 +289,7 @@ int list_folder(const char* url, int deep, void* context, TesseraBucketsVisit vi
 int write_object(const char* url, void* context, TesseraBucketsNext next, char** error) {
   return guarded(error, 0, [&] {
     const Place place(url);
+    const bool in_s3 = place.scheme == "s3";
     const auto stream = take(place.files->OpenOutputStream(place.path));
     std::vector<std::byte> part(static_cast<size_t>(kWritten));
     try {
@@ -295,7 +297,10 @@ int write_object(const char* url, void* context, TesseraBucketsNext next, char**
         if (got < 0) throw std::runtime_error("given up");
         check(stream->Write(part.data(), got));
       }
+      // Close() of S3 forgets an upload of which a part failed, so that nobody could give it up.
+      if (in_s3) check(stream->CloseAsync().status());
     } catch (...) {
+      if (in_s3) (void)stream->Flush();  // waits for parts under way, which would come after the end and stay
       (void)stream->Abort();
       throw;
     }

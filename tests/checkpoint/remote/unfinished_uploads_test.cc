@@ -141,6 +141,19 @@ TEST_F(UnfinishedUploads, ThatMayNotBeRemovedAreANote) {
   EXPECT_EQ(unfinished().size(), 1u);
 }
 
+// Whichever of its parts fails: the requests are the begin, three parts, and the end or, where a part failed, the removal.
+TEST_F(UnfinishedUploads, AreNotLeftByWritesThatFail) {
+  const std::string file = *directory_ / "large", large = "s3://data/run/large";
+  store::write_atomic(store::local_files(), file, std::string(size_t{24} << 20, 'x'));
+  for (const int failing : {2, 3, 4}) {
+    servers_->fail({"denied"}, failing, /*writes=*/true);
+    EXPECT_THROW(store::upload_file(file, large), Error) << failing;
+    EXPECT_GE(servers_->fail({}), 1);
+    EXPECT_THAT(unfinished(), IsEmpty()) << failing;
+  }
+  EXPECT_FALSE(store::read_object(large));
+}
+
 TEST_F(UnfinishedUploads, AreLookedForInS3Alone) {
   ::testing::internal::CaptureStderr();
   remove_unfinished_uploads(
