@@ -152,6 +152,7 @@ void WebClient::Session::prepare(const std::string& url, WebReply& reply) {
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_NOSIGNAL, 1L);
+  if (options.direct) set(CURLOPT_PROXY, "");
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
   set_credentials();
 }

@@ -19,6 +19,7 @@ struct WebOptions {
   // One of them, or neither; they go to the server alone, and into no message.
   std::string user, password, token;
   std::vector<std::string> headers = {};  // of every request: "Metadata-Flavor: Google"
+  bool direct = false;                    // not by a proxy that http_proxy and the like name
   bool verify = true;                     // the server's certificate
   std::string authorities;                // a file of certificates to trust; empty: the system's
   std::string own_certificate;            // a file, for servers that ask for one

@@ -55,6 +55,17 @@ TEST(WebClient, RequestsMayHaveHeadersOfTheirOwn) {
   }
 }
 
+TEST(WebClient, ProxiesAreAskedUnlessTheServerIsToBeAskedItself) {
+  ::setenv("http_proxy", "http://127.0.0.1:1", 1);
+  for (const char* name : {"no_proxy", "NO_PROXY"}) ::unsetenv(name);
+  OneReply server(reply_of("200 OK", "{}"));
+  EXPECT_THROW(WebClient({}).request(server.url(), ""), NotReached);
+  WebOptions options;
+  options.direct = true;
+  EXPECT_EQ(WebClient(options).request(server.url(), "").status, 200);
+  ::unsetenv("http_proxy");
+}
+
 TEST(WebClient, RedirectsAreNotFollowed) {
   OneReply server("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(WebClient({}).request(server.url(), "").status, 302);

@@ -131,8 +131,12 @@ TEST(S3Answers, RefusalsHaveAReason) {
 class Bucket {
  public:
   Bucket() : server_({}, [this](const http::Request& request) { return answer(request); }) {
-    ::setenv("no_proxy", "127.0.0.1", 1);
+    ::setenv("http_proxy", "http://127.0.0.1:1", 1);  // which Arrow does not ask
+    for (const char* name : {"no_proxy", "NO_PROXY"}) ::unsetenv(name);
   }
+  ~Bucket() { ::unsetenv("http_proxy"); }
+  Bucket(const Bucket&) = delete;
+  Bucket& operator=(const Bucket&) = delete;
   S3Access access() const { return {fmt::format("http://127.0.0.1:{}", server_.port()), "us-east-1", "key", "secret", ""}; }
 
   std::vector<S3Upload> uploads;
@@ -217,6 +221,21 @@ TEST(S3Uploads, RefusalsSayWhatIsNeeded) {
     EXPECT_THAT(error.message(), HasSubstr("cannot remove the unfinished upload to `s3://data/run/a`"));
     EXPECT_THAT(error.help(), AllOf(HasSubstr("AWS_ACCESS_KEY_ID"), Not(HasSubstr("s3:Abort"))));
   }
+}
+
+// Arrow has OpenSSL's defaults, libcurl its own.
+TEST(S3Uploads, CertificatesAreThoseThatArrowTrusts) {
+  const Bucket bucket;
+  S3Access access = bucket.access();
+  access.server.replace(0, 4, "https");
+  ::setenv("SSL_CERT_FILE", "/no/such.pem", 1);
+  try {
+    S3Uploads("s3://data", access).list();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("/no/such.pem"));
+  }
+  ::unsetenv("SSL_CERT_FILE");
 }
 
 TEST(S3Uploads, WhatPassesIsTriedAgain) {
