@@ -22,8 +22,10 @@ std::string_view amazon_domain(std::string_view region) {
   return "amazonaws.com";
 }
 
+// Hosts tell no upper from lower case: that of `Data` would be the bucket `data`, maybe somebody else's.
 bool has_own_host(const S3Request& request, const S3Access& access) {
-  return access.server.empty() && request.bucket.find('.') == std::string::npos;
+  constexpr std::string_view kOfHosts = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  return access.server.empty() && request.bucket.find_first_not_of(kOfHosts) == std::string::npos;
 }
 
 std::string origin_of(const S3Request& request, const S3Access& access) {

@@ -64,6 +64,7 @@ TEST(S3Signature, RequestsGoToTheBucketsHost) {
   EXPECT_EQ(url("data", "", {"", "eu-west-1"}), "https://data.s3.eu-west-1.amazonaws.com/");
   EXPECT_EQ(url("data", "a/b", {"", "cn-north-1"}), "https://data.s3.cn-north-1.amazonaws.com.cn/a/b");
   EXPECT_EQ(url("my.data", "a/b", {"", "eu-west-1"}), "https://s3.eu-west-1.amazonaws.com/my.data/a/b");
+  EXPECT_EQ(url("Data_1", "a", {"", "us-east-1"}), "https://s3.us-east-1.amazonaws.com/Data_1/a") << "not that of data_1";
   EXPECT_EQ(url("data", "", {"http://localhost:9000", "x"}), "http://localhost:9000/data");
   EXPECT_EQ(url("data", "a", {"https://host/storage/s3", "x"}), "https://host/storage/s3/data/a");
   EXPECT_THAT(s3_headers({"GET", "data", "a", {}}, {"https://host/storage/s3", "x"}, kExampleDay), ElementsAre("host: host"));
