@@ -237,6 +237,7 @@ WebReply WebClient::ask(const std::string& method, const std::string& url, const
   add("Content-Type:");  // else libcurl adds that of a form
   for (const std::string& header : headers) add(header.c_str());
   session.set(CURLOPT_HTTPHEADER, list.get());
+  session.set(CURLOPT_PATH_AS_IS, 1L);
   session.set_method(method);
   session.perform(reply);
   return reply;

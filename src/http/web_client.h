@@ -66,7 +66,8 @@ class WebClient {
   WebReply request(const std::string& url, const std::string& json);
   // The same without a body: of another method, "PUT" or "HEAD".
   WebReply ask(const std::string& method, const std::string& url);
-  // The same with headers of its own ("Name: value"), and none of WebOptions::headers; of "GET" too.
+  // The same with headers of its own ("Name: value"), and none of WebOptions::headers; of "GET" too. The path goes
+  // out as it is, with "..".
   WebReply ask(const std::string& method, const std::string& url, const std::vector<std::string>& headers);
   // A GET that follows redirects, never from https to http; credentials go to the first server alone. The reply has a body where its
   // status is none of 200 and 206. Ends where no byte comes for half a minute, whatever WebOptions::timeout says. Throws as request().

@@ -41,17 +41,17 @@ TEST(WebClient, SendsBodyAndCredentials) {
   EXPECT_THAT(get, HasSubstr("Authorization: Basic bWU6c2VjcmV0\r\n"));
 }
 
-// As signed requests need it: no header is there that was not asked for.
+// As signed requests need it: no header is there that was not asked for, and the path is that which was signed.
 TEST(WebClient, RequestsMayHaveHeadersOfTheirOwn) {
   ::setenv("no_proxy", "127.0.0.1", 1);
   WebOptions options;
   options.headers = {"X-Usual: 1"};
   for (const std::string method : {"GET", "DELETE", "HEAD"}) {
     OneReply server(reply_of("200 OK", method == "HEAD" ? "" : "{}"));
-    EXPECT_EQ(WebClient(options).ask(method, server.url() + "/x", {"host: other", "x-own: 2"}).status, 200);
+    EXPECT_EQ(WebClient(options).ask(method, server.url() + "/x/../y/./z", {"host: other", "x-own: 2"}).status, 200);
     const std::string request = server.request();
-    EXPECT_THAT(request, AllOf(HasSubstr(method + " /x HTTP/1.1\r\n"), HasSubstr("Host: other\r\n"), HasSubstr("x-own: 2\r\n"),
-                               Not(HasSubstr("Content-Type")), Not(HasSubstr("X-Usual"))));
+    EXPECT_THAT(request, AllOf(HasSubstr(method + " /x/../y/./z HTTP/1.1\r\n"), HasSubstr("Host: other\r\n"),
+                               HasSubstr("x-own: 2\r\n"), Not(HasSubstr("Content-Type")), Not(HasSubstr("X-Usual"))));
   }
 }
 

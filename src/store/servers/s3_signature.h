@@ -26,8 +26,8 @@ struct S3Request {
 // All but letters, digits and "-._~" as %XX; "/" stays where `path`.
 std::string s3_escaped(std::string_view text, bool path);
 
-// Where the request goes. Amazon has a host for each bucket, but not where its name has a dot, which the certificate does not cover,
-// or what names of hosts do not have, as some of before 2018 do.
+// Where the request goes. Amazon has a host for each bucket, but not where its name has a dot, which the certificate does not
+// cover, or what names of hosts do not have, as some of before 2018.
 std::string s3_url(const S3Request& request, const S3Access& access);
 
 // Its headers ("Name: value"), all of them, with a signature of version 4 that is good for a few minutes from `now` on
