@@ -100,9 +100,18 @@ int64_t hand_over(void* context, void* out, int64_t capacity) {
   }
 }
 
+// The same of what takes an access.
+struct ToldAccess {
+  S3Access access;
+  std::exception_ptr failure;
+};
 void take_access(void* context, const TesseraBucketsAccess* access) {
-  *static_cast<S3Access*>(context) = {access->server, access->region, access->access_key, access->secret_key,
-                                      access->session_token};
+  auto& told = *static_cast<ToldAccess*>(context);
+  try {
+    told.access = {access->server, access->region, access->access_key, access->secret_key, access->session_token};
+  } catch (...) {
+    told.failure = std::current_exception();
+  }
 }
 
 class BucketServer final : public ObjectServer {
@@ -155,10 +164,11 @@ ObjectServer& bucket_server() {
 }
 
 S3Access s3_access(const std::string& url) {
-  S3Access access;
+  ToldAccess told;
   ask("find credentials for", url,
-      [&] { ask([&](char** reason) { return api().access(url.c_str(), &access, take_access, reason) != 0; }); });
-  return access;
+      [&] { ask([&](char** reason) { return api().access(url.c_str(), &told, take_access, reason) != 0; }); });
+  if (told.failure) std::rethrow_exception(told.failure);
+  return std::move(told.access);
 }
 
 std::string short_reason(std::string_view reason) {
