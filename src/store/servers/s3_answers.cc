@@ -105,6 +105,7 @@ class XmlReader {
 
  private:
   static constexpr int kMaxDepth = 16;
+  static constexpr int kMaxElements = 100'000;  // a page of S3's has a thousand uploads
 
   bool take(std::string_view begin) {
     if (!rest_.starts_with(begin)) return false;
@@ -149,7 +150,7 @@ class XmlReader {
   }
 
   XmlElement element(int depth) {
-    if (depth > kMaxDepth || !take("<")) refuse_answer();
+    if (depth > kMaxDepth || ++elements_ > kMaxElements || !take("<")) refuse_answer();
     std::string_view name;
     XmlElement found;
     const bool has_content = begin_tag(name);
@@ -173,6 +174,7 @@ class XmlReader {
   }
 
   std::string_view rest_;
+  int elements_ = 0;
 };
 
 }  // namespace

@@ -57,14 +57,16 @@ S3Uploads::S3Uploads(const std::string& url, S3Access access) : url_(url), acces
 }
 
 std::vector<S3Upload> S3Uploads::list() {
-  constexpr int kMaxPages = 1000;  // of a thousand uploads
+  constexpr int kMaxPages = 100;  // of a thousand uploads
   std::vector<S3Upload> found;
   S3UploadsPage page{.more = true};
   for (int i = 0; page.more && i < kMaxPages; ++i) {
     S3Request request{"GET", bucket_, "", {{"uploads", ""}, {"prefix", prefix_}}};
     if (!page.next_key.empty()) request.query["key-marker"] = page.next_key;
     if (!page.next_id.empty()) request.query["upload-id-marker"] = page.next_id;
+    const std::string key = page.next_key, id = page.next_id;
     ask("list unfinished uploads below", url_, [&] { page = parse_s3_uploads(ask_server(request)); });
+    if (page.more && page.next_key == key && page.next_id == id) break;  // a server that knows only its first page
     for (S3Upload& upload : page.uploads) {
       if (!upload.key.starts_with(prefix_)) continue;
       upload.key.erase(0, prefix_.size());

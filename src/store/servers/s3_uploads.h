@@ -20,7 +20,7 @@ class S3Uploads {
   explicit S3Uploads(const std::string& url);
   S3Uploads(const std::string& url, S3Access access);
 
-  // Each key is relative to `url`.
+  // Each key is relative to `url`. A hundred pages of the server at most.
   std::vector<S3Upload> list();
   // Gives one of them up, with its parts; no matter if it is gone already. Whoever still writes to it gets an error.
   void abort(const S3Upload& upload);

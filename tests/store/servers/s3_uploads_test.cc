@@ -93,8 +93,8 @@ TEST(S3Answers, UploadsAreListed) {
 }
 
 TEST(S3Answers, WhatIsNoListIsRefused) {
-  std::string deep;
-  for (int i = 0; i < 100'000; ++i) deep += "<a>";
+  std::string deep, many;
+  for (int i = 0; i < 100'000; ++i) deep += "<a>", many += "<a/>";
   for (const std::string& xml : {std::string(),
                                  std::string("<html></html>"),
                                  std::string("no such page"),
@@ -113,6 +113,7 @@ TEST(S3Answers, WhatIsNoListIsRefused) {
                                  page_of("</a>"),
                                  page_of("<!DOCTYPE a>"),
                                  page_of(deep),
+                                 page_of(many),
                                  page_of("") + "<a/>",
                                  page_of("").substr(0, 100)}) {
     EXPECT_THROW(parse_s3_uploads(xml), ServerError) << xml.substr(0, 300);
@@ -144,6 +145,8 @@ class Bucket {
   int refusal = 0;   // the status of what is refused
   int refused = 99;  // so many answers are
   std::string code = "AccessDenied";
+  bool repeats_first_page = false;
+  bool has_no_end = false;  // then each page leads to another one
   std::vector<std::string> asked;
 
  private:
@@ -163,8 +166,10 @@ class Bucket {
   }
   http::Response list(const http::Request& request) const {
     constexpr size_t kPage = 2;
-    const std::string after = request.parameter("key-marker").value_or(""),
-                      after_id = request.parameter("upload-id-marker").value_or("");
+    if (has_no_end)
+      return {.body = page_of(fmt::format("<IsTruncated>true</IsTruncated><NextKeyMarker>{}</NextKeyMarker>", asked.size()))};
+    const auto marker = [&](const char* name) { return repeats_first_page ? "" : request.parameter(name).value_or(""); };
+    const std::string after = marker("key-marker"), after_id = marker("upload-id-marker");
     std::string inside;
     std::vector<S3Upload> page;
     bool more = false;
@@ -200,6 +205,17 @@ TEST(S3Uploads, AreListedPageByPageAndGivenUp) {
   EXPECT_THAT(bucket.uploads, ElementsAre(S3Upload{"other/a", "id/0="}, S3Upload{"runs/a", "id/6="}));
   EXPECT_NO_THROW(uploads.abort(found[0])) << "gone is gone";
   EXPECT_EQ(S3Uploads("s3://data", bucket.access()).list().size(), 2u);
+}
+
+TEST(S3Uploads, ListsEndWhateverTheServerSays) {
+  Bucket bucket;
+  for (const char* key : {"a", "b", "c"}) bucket.uploads.push_back({key, "1"});
+  bucket.repeats_first_page = true;
+  EXPECT_THAT(S3Uploads("s3://data", bucket.access()).list(), ElementsAre(S3Upload{"a", "1"}, S3Upload{"b", "1"}));
+  bucket.asked.clear();
+  bucket.has_no_end = true;
+  EXPECT_THAT(S3Uploads("s3://data", bucket.access()).list(), IsEmpty());
+  EXPECT_EQ(bucket.asked.size(), 100u);
 }
 
 TEST(S3Uploads, RefusalsSayWhatIsNeeded) {
