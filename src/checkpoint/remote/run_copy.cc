@@ -281,12 +281,13 @@ void RunCopy::copy_before_commit() {
   claim_.expect_held();
 }
 
-// Whether the run writes an object of that name: a file of a checkpoint, or one that it has here. Others may write what else is
-// there while it starts.
+// Whether the run writes an object of that name: a file of a checkpoint, or one beside `checkpoints` that it has here. Others
+// may write what else is there while it starts, as another run in a folder below, whose files a start elsewhere brought along.
 bool RunCopy::is_own(const std::string& name) const {
   const RunObjects sorted = sorted_objects({name});
   if (!sorted.checkpoints.empty()) return true;
-  return !sorted.others.empty() && store::local_files().info(store::join_path(local_, name));
+  const bool beside = !sorted.others.empty() && name.find('/') == std::string::npos;
+  return beside && store::local_files().info(store::join_path(local_, name));
 }
 
 // Everything that is needed to go on from a checkpoint is there before its COMMIT, and what says that there is one after it. The

@@ -83,23 +83,22 @@ TEST_F(UnfinishedUploads, OfTheRunAreRemovedBeforeItWrites) {
   const std::string odd = "run/checkpoints/step_000000009/a b+&<>'\"%\xc3\xa9.bin";
   for (const std::string& key :
        {fmt::format("run/{}", kState), fmt::format("run/{}", kState), odd, std::string("run/metrics.jsonl"),
-        std::string("run/notes.tar"), std::string("run/other/big.tar"), fmt::format("run/finer/{}", kState),
-        fmt::format("run2/{}", kState), std::string("run")}) {
+        std::string("run/notes.tar"), std::string("run/other/big.tar"), std::string("run/finer/metrics.jsonl"),
+        fmt::format("run/finer/{}", kState), fmt::format("run2/{}", kState), std::string("run")}) {
     begin(key);
   }
-  ASSERT_EQ(unfinished().size(), 9u);
+  ASSERT_EQ(unfinished().size(), 10u);
   RunCopy copy(kUrl, [](const auto&, const auto&) { return KeptCheckpoints{}; });
   copy.bring_up_to_date(/*leaves_checkpoints=*/false);
-  for (const char* name : {"recipe.toml", "metrics.jsonl"}) {
-    store::local_files().make_directories(copy.local());
+  store::local_files().make_directories(store::join_path(copy.local(), "finer"));
+  for (const char* name : {"recipe.toml", "metrics.jsonl", "finer/metrics.jsonl"})
     store::write_atomic(store::local_files(), store::join_path(copy.local(), name), "text");
-  }
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(copy.finish());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("note: removed 4 unfinished uploads that an earlier start left below `s3://data/run`\n"));
-  EXPECT_THAT(unfinished(), UnorderedElementsAre("run/notes.tar", "run/other/big.tar", fmt::format("run/finer/{}", kState),
-                                                 fmt::format("run2/{}", kState), "run"));
+  EXPECT_THAT(unfinished(), UnorderedElementsAre("run/notes.tar", "run/other/big.tar", "run/finer/metrics.jsonl",
+                                                 fmt::format("run/finer/{}", kState), fmt::format("run2/{}", kState), "run"));
 }
 
 // Once the run's processes write, what is unfinished is theirs.
