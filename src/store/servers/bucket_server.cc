@@ -199,6 +199,7 @@ std::string bucket_help(std::string_view reason) {
       {"SignatureDoesNotMatch", "the secret does not belong to the access key: look at AWS_SECRET_ACCESS_KEY"},
       {"ExpiredToken", "the credentials expired: renew them (aws sso login, a new AWS_SESSION_TOKEN) and start again"},
       {"EXPIRED_TOKEN", "the credentials expired: renew them (aws sso login, a new AWS_SESSION_TOKEN) and start again"},
+      {"RequestTimeTooSkewed", "the clock here or the server's is wrong by more than a quarter of an hour: set it"},
       {"AZURE_STORAGE_ACCOUNT,",
        "export AZURE_STORAGE_ACCOUNT=NAME, and AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN where needed"},
       {"AuthenticationFailed",

@@ -238,6 +238,13 @@ TEST(S3Uploads, RefusalsSayWhatIsNeeded) {
     EXPECT_THAT(error.message(), HasSubstr("cannot remove the unfinished upload to `s3://data/run/a`"));
     EXPECT_THAT(error.help(), AllOf(HasSubstr("AWS_ACCESS_KEY_ID"), Not(HasSubstr("s3:Abort"))));
   }
+  bucket.code = "RequestTimeTooSkewed";
+  try {
+    S3Uploads("s3://data/run", bucket.access()).list();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.help(), HasSubstr("clock"));
+  }
 }
 
 // Arrow has OpenSSL's defaults, libcurl its own.
