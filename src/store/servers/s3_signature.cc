@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "store/encoding/bytes.h"
@@ -34,18 +35,32 @@ std::string origin_of(const S3Request& request, const S3Access& access) {
   return has_own_host(request, access) ? fmt::format("https://{}.{}", request.bucket, host) : "https://" + host;
 }
 
+// All but letters, digits and "-._~" as %XX; "/" stays where `path`.
+std::string escaped(std::string_view text, bool path) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string out;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos || (path && c == '/')) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
 // As they are signed and sent.
 std::string path_of(const S3Request& request, const S3Access& access) {
   std::string path = access.server.substr(std::min(origin_of(request, access).size(), access.server.size()));
-  if (!has_own_host(request, access)) path.append("/").append(s3_escaped(request.bucket, /*path=*/false));
-  if (!request.key.empty() || path.empty()) path.append("/").append(s3_escaped(request.key, /*path=*/true));
+  if (!has_own_host(request, access)) path.append("/").append(escaped(request.bucket, /*path=*/false));
+  if (!request.key.empty() || path.empty()) path.append("/").append(escaped(request.key, /*path=*/true));
   return path;
 }
 std::string query_of(const S3Request& request) {
   std::string text;
   for (const auto& [name, value] : request.query) {
     if (!text.empty()) text += '&';
-    text.append(s3_escaped(name, false)).append("=").append(s3_escaped(value, false));
+    text.append(escaped(name, false)).append("=").append(escaped(value, false));
   }
   return text;
 }
@@ -62,19 +77,6 @@ std::string signature_of(const std::string& text, const S3Access& access, std::s
 }
 
 }  // namespace
-
-std::string s3_escaped(std::string_view text, bool path) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  std::string out;
-  for (const char c : text) {
-    if (kPlain.find(c) != std::string_view::npos || (path && c == '/')) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
 
 std::string s3_url(const S3Request& request, const S3Access& access) {
   const std::string query = query_of(request);

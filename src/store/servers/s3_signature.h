@@ -4,7 +4,6 @@
 #include <chrono>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tessera::store {
@@ -22,9 +21,6 @@ struct S3Request {
   std::string bucket, key;                   // the key may be empty; neither is escaped
   std::map<std::string, std::string> query;  // neither
 };
-
-// All but letters, digits and "-._~" as %XX; "/" stays where `path`.
-std::string s3_escaped(std::string_view text, bool path);
 
 // Where the request goes. Amazon has a host for each bucket, but not where its name has a dot, which the certificate does not
 // cover, or what names of hosts do not have, as some of before 2018.
