@@ -92,18 +92,16 @@ struct WebClient::Session {
   struct HeadersCloser {
     void operator()(curl_slist* list) const { curl().free_list(list); }
   };
+  using Headers = std::unique_ptr<curl_slist, HeadersCloser>;
 
   explicit Session(const WebOptions& of) : options(of), handle(curl().init()) {
     if (!handle) throw std::bad_alloc();
-    add_header("Content-Type: application/json");
+    add(headers, "Content-Type: application/json");
     // With no question first whether a long body is welcome.
-    add_header("Expect:");
-    for (const std::string& header : options.headers) add_header(header.c_str());
+    add(headers, "Expect:");
+    for (const std::string& header : options.headers) add(headers, header.c_str());
   }
-  ~Session() {
-    curl().free_list(headers);
-    curl().cleanup(handle);
-  }
+  ~Session() { curl().cleanup(handle); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -111,10 +109,11 @@ struct WebClient::Session {
   void set(CURLoption option, Value value) {
     curl().set(handle, option, value);
   }
-  void add_header(const char* header) {
-    curl_slist* longer = curl().append(headers, header);
+  static void add(Headers& list, const char* header) {
+    curl_slist* longer = curl().append(list.get(), header);
     if (!longer) throw std::bad_alloc();
-    headers = longer;
+    static_cast<void>(list.release());
+    list.reset(longer);
   }
   struct Incoming;
   void prepare(const std::string& url, WebReply& reply);
@@ -141,7 +140,7 @@ struct WebClient::Session {
 
   const WebOptions options;
   CURL* handle = nullptr;
-  curl_slist* headers = nullptr;
+  Headers headers;
 };
 
 // What both kinds of requests have in common.
@@ -163,7 +162,7 @@ void WebClient::Session::prepare_for_body(const std::string& url, WebReply& repl
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(options.timeout.count()));
   set(CURLOPT_WRITEFUNCTION, &take);
   set(CURLOPT_WRITEDATA, &reply.body);
-  set(CURLOPT_HTTPHEADER, headers);
+  set(CURLOPT_HTTPHEADER, headers.get());
 }
 
 // Of a request without a body.
@@ -227,15 +226,9 @@ WebReply WebClient::ask(const std::string& method, const std::string& url, const
   Session& session = *session_;
   WebReply reply;
   session.prepare_for_body(url, reply);
-  std::unique_ptr<curl_slist, Session::HeadersCloser> list;
-  const auto add = [&](const char* header) {
-    curl_slist* longer = curl().append(list.get(), header);
-    if (!longer) throw std::bad_alloc();
-    static_cast<void>(list.release());
-    list.reset(longer);
-  };
-  add("Content-Type:");  // else libcurl adds that of a form
-  for (const std::string& header : headers) add(header.c_str());
+  Session::Headers list;
+  Session::add(list, "Content-Type:");  // else libcurl adds that of a form
+  for (const std::string& header : headers) Session::add(list, header.c_str());
   session.set(CURLOPT_HTTPHEADER, list.get());
   session.set(CURLOPT_PATH_AS_IS, 1L);
   session.set_method(method);
@@ -284,10 +277,9 @@ WebReply WebClient::download(const Download& file) {
   session.set(CURLOPT_WRITEDATA, &incoming);
   const std::string range = file.until < 0 ? fmt::format("{}-", file.from) : fmt::format("{}-{}", file.from, file.until - 1);
   if (file.from > 0 || file.until >= 0) session.set(CURLOPT_RANGE, range.c_str());
-  std::unique_ptr<curl_slist, Session::HeadersCloser> headers;
+  Session::Headers headers;
   if (!file.accept.empty()) {
-    headers.reset(curl().append(nullptr, ("Accept: " + file.accept).c_str()));
-    if (!headers) throw std::bad_alloc();
+    Session::add(headers, ("Accept: " + file.accept).c_str());
     session.set(CURLOPT_HTTPHEADER, headers.get());
   }
   try {
