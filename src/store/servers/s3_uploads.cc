@@ -40,6 +40,7 @@ http::WebOptions as_arrow() {
   http::WebOptions options;
   options.direct = true;
   options.authorities = environment_variable("SSL_CERT_FILE");
+  options.timeout = std::chrono::seconds(10);  // a start waits for each of the tries
   return options;
 }
 
