@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text/json.h"
+#include "config/section.h"
+#include "recipe/run_identity.h"
 #include "store/file.h"
 #include "store/small_file.h"
 
@@ -45,13 +47,25 @@ HalvingRecord halving_of(const nlohmann::json& json) {
 
 }  // namespace
 
+std::string recipe_changes(const SweepRecord& before, const SweepRecord& now) {
+  if (before.recipe.empty() || before.recipe == now.recipe) return "";
+  std::string text;
+  for (const config::Difference& change : config::difference(before.recipe, now.recipe)) {
+    text +=
+        fmt::format("\n  {} = {}   there: {}", change.key, recipe::shown_value(change.right), recipe::shown_value(change.left));
+  }
+  return text;
+}
+
 std::optional<SweepRecord> read_record(const std::string& directory) {
   store::FileSystem& files = store::local_files();
   const std::string path = store::join_path(directory, kFile);
   if (!files.info(path)) return std::nullopt;
   const nlohmann::json json = parse_json(store::read_small_file(files, path), path);
   try {
-    SweepRecord record{json.at("words").get<std::vector<std::string>>(), json.at("finished").get<bool>(), std::nullopt};
+    SweepRecord record{json.at("words").get<std::vector<std::string>>(), "", json.at("finished").get<bool>(), std::nullopt};
+    const std::string recipe = store::join_path(directory, kSweepRecipe);
+    if (files.info(recipe)) record.recipe = store::read_small_file(files, recipe);
     if (json.contains("halving")) record.halving = halving_of(json.at("halving"));
     return record;
   } catch (const nlohmann::json::exception&) {
@@ -60,6 +74,8 @@ std::optional<SweepRecord> read_record(const std::string& directory) {
 }
 
 void write_record(const std::string& directory, const SweepRecord& record) {
+  if (!record.recipe.empty())
+    store::write_atomic(store::local_files(), store::join_path(directory, kSweepRecipe), record.recipe);
   nlohmann::ordered_json json{{"words", record.words}, {"finished", record.finished}};
   if (record.halving) json["halving"] = json_of(*record.halving);
   store::write_atomic(store::local_files(), store::join_path(directory, kFile),

@@ -1,6 +1,7 @@
 #pragma once
 // <directory>/sweep.json: which sweep a directory is of, and what was decided in it. One that was ended at any moment goes on
-// with the decisions that it had made.
+// with the decisions that it had made. <directory>/sweep.toml: the recipe as it was when the sweep began, which the runs train, so
+// that a recipe that is edited meanwhile changes none of them.
 
 #include <cstdint>
 #include <map>
@@ -34,11 +35,17 @@ struct HalvingRecord {
   }
 };
 
+inline constexpr const char* kSweepRecipe = "sweep.toml";
+
 struct SweepRecord {
   std::vector<std::string> words;  // of the command: the recipe and its keys
+  std::string recipe;              // the text of that recipe; empty where an older version wrote none
   bool finished = false;
   std::optional<HalvingRecord> halving;
 };
+
+// Where the recipes differ: a line for each key, with both values. Comments and layout don't count.
+std::string recipe_changes(const SweepRecord& before, const SweepRecord& now);
 
 // Nothing where the directory has none. A data Error for a file that write_record() does not write.
 std::optional<SweepRecord> read_record(const std::string& directory);

@@ -167,6 +167,37 @@ TEST_F(SweepTest, RunsShareTheDecodedPicturesOfCachesInMemory) {
   EXPECT_FALSE(fs::exists(shared));
 }
 
+// Else one table would compare runs of two recipes.
+TEST_F(SweepTest, ARecipeThatIsEditedMeanwhileChangesNoRun) {
+  std::string edited = tiny_recipe();
+  edited.replace(edited.find("width = 16"), 10, "width = 8");
+  const std::vector<std::string> words = {"sweep", "tiny.toml", "seed=0..2", "--jobs", "1", "--workdir", "all"};
+  RunningProgram run(words, folder_.path());
+  while (run.running() && !fs::exists(folder_ / "all/seed=0/recipe.toml"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  write_file(folder_ / "tiny.toml", edited);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  for (const char* seed : {"seed=0", "seed=1", "seed=2"})
+    EXPECT_THAT(read_file(folder_ / "all" / seed / "recipe.toml"), HasSubstr("width = 16")) << seed;
+
+  const Outcome other = run_program(words, folder_.path());
+  EXPECT_EQ(other.exit, 2);
+  EXPECT_THAT(other.err, HasSubstr("`tiny.toml` has changed since the sweep in `all` began\n  model.width = 8   there: 16\n"));
+  write_file(folder_ / "tiny.toml", "# a comment\n" + tiny_recipe());
+  EXPECT_EQ(run_program(words, folder_.path()).exit, 0);
+
+  // Without --workdir it is a sweep of its own, as with other words.
+  RunningProgram first({"sweep", "tiny.toml", "seed=0..9", "total=400 steps", "--jobs", "1"}, folder_.path());
+  while (first.running() && !fs::exists(folder_ / "runs/tiny-sweep-1/seed=0"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  first.send(SIGINT);
+  EXPECT_EQ(first.wait().exit, 130);
+  write_file(folder_ / "tiny.toml", edited);
+  const Outcome second = sweep({"seed=0..9", "total=400 steps", "--jobs", "1", "--max", "1"});
+  EXPECT_THAT(second.err, HasSubstr("1 run in runs/tiny-sweep-2, 1 at a time")) << second.err;
+}
+
 // Eight settings at eta 2: 8 to step 4, 4 to step 8, 2 to step 14, 1 to step 32.
 const std::vector<std::string> kHalving{"optimizer.weight_decay=0.01,0.02,0.03,0.04",
                                         "lr=1,1e-3",

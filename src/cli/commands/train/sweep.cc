@@ -24,6 +24,8 @@
 #include "store/file.h"
 #include "store/local/disk_room.h"
 #include "store/local/lock.h"
+#include "store/servers/buckets.h"
+#include "store/small_file.h"
 #include "store/url.h"
 #include "sweep/halving.h"
 #include "sweep/rows.h"
@@ -63,8 +65,9 @@ class SweepCommand final : public Command {
             "seed=0..4 are the whole numbers from 0 to 4; lr=1e-3,3e-3 is the rate of the recipe's schedule. Other\n"
             "key=value words are the same in all runs. Runs whose settings differ in the optimizer's numbers or the\n"
             "seed share one compiled program. A run that fails is named, and the others go on. Ctrl-C saves those that\n"
-            "train, and the same command goes on. The workdir holds a run's directory for each, sweep.csv, sweep.svg\n"
-            "and report/index.html. Runs that differ in seed or fold alone are one row of the table: mean and deviation.\n"
+            "train, and the same command goes on. The workdir holds a run's directory for each, sweep.csv, sweep.svg,\n"
+            "report/index.html and sweep.toml, the recipe as it was at the start, which all runs train. Runs that differ\n"
+            "in seed or fold alone are one row of the table: mean and deviation.\n"
             "--halving is successive halving: all runs train for a short budget, the best third of the settings goes on to\n"
             "three times that, and so forth. Their schedules are of the full length, and those that go on end with the\n"
             "bytes of runs that never paused."};
@@ -94,7 +97,8 @@ class SweepCommand final : public Command {
     take_words(recipe_words(words, "sweep"));
     const std::vector<sweep::Variant> variants = choose();
     sweep::SweepOptions options = options_for(variants, device);
-    sweep::SweepRecord record{words, false, halving_for(variants, options.metric, devices_of_a_run(device))};
+    sweep::SweepRecord record{words, store::read_small_file(store::files_at(recipe_.path), recipe_.path), false,
+                              halving_for(variants, options.metric, devices_of_a_run(device))};
     if (dry_run_) {
       for (const sweep::Variant& variant : variants) print(sweep::text_of(variant));
       if (record.halving) print("rungs " + rungs_text(*record.halving));
@@ -104,11 +108,12 @@ class SweepCommand final : public Command {
     pjrt::find_plugin(device.platform, device.plugin);
     train::tell_platform_choice(device);  // the runs are told which one
     options.directory = choose_directory(record);
+    options.command[1] = recipe_.path = store::join_path(options.directory, sweep::kSweepRecipe);
     share_cache(variants, options);
     const std::vector<sweep::Slot> slots = options.slots(variants.size());
     const std::string gpus = sweep::gpus_text(slots);
-    log_line(fmt::format("{} runs in {}, {} at a time{}", variants.size(), options.directory, slots.size(),
-                         gpus.empty() ? "" : ", on GPUs " + gpus));
+    log_line(fmt::format("{} run{} in {}, {} at a time{}", variants.size(), variants.size() == 1 ? "" : "s", options.directory,
+                         slots.size(), gpus.empty() ? "" : ", on GPUs " + gpus));
     if (record.halving) log_line("rungs " + rungs_text(*record.halving));
     const sweep::SweepResult result = sweep::run_sweep(options, record);
     cache_.reset();
@@ -344,16 +349,21 @@ class SweepCommand final : public Command {
       const size_t dash = directory.rfind('-');
       const std::string newest = directory.substr(0, dash + 1) + std::to_string(std::stoll(directory.substr(dash + 1)) - 1);
       const auto saved = sweep::read_record(newest);
-      unfinished = saved && same_sweep(*saved, record) && !saved->finished;
+      unfinished = saved && same_command(*saved, record) && sweep::recipe_changes(*saved, record).empty() && !saved->finished;
       if (unfinished) directory = newest;
     }
     store::local_files().make_directories(directory);
     lock_.emplace(directory);
     if (unfinished) log_note(fmt::format("`{}` is this sweep and not finished, so it goes on", directory));
     if (const auto saved = sweep::read_record(directory)) {
-      if (!same_sweep(*saved, record)) {
+      if (!same_command(*saved, record)) {
         throw usage_error(fmt::format("`{}` is another sweep: tessera sweep {}", directory, command_of(*saved)), {},
                           "give this one another --workdir");
+      }
+      const std::string changes = sweep::recipe_changes(*saved, record);
+      if (!changes.empty()) {
+        throw usage_error(fmt::format("`{}` has changed since the sweep in `{}` began{}", recipe_.path, directory, changes), {},
+                          "give this one another --workdir, or go back to the values that are there");
       }
       record.halving = saved->halving;
     }
@@ -361,7 +371,7 @@ class SweepCommand final : public Command {
     return directory;
   }
 
-  static bool same_sweep(const sweep::SweepRecord& a, const sweep::SweepRecord& b) {
+  static bool same_command(const sweep::SweepRecord& a, const sweep::SweepRecord& b) {
     if (a.words != b.words || a.halving.has_value() != b.halving.has_value()) return false;
     return !a.halving || a.halving->same_plan(*b.halving);
   }
