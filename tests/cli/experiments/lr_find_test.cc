@@ -79,6 +79,14 @@ TEST_F(LrFind, SaysTheSameInNumbers) {
   EXPECT_TRUE(first.starts_with("3,1,1e-05,")) << first;
 }
 
+// A rate is that of the settings that it was found with.
+TEST_F(LrFind, TheNextCommandHasTheSettingsOfTheSearch) {
+  const Outcome outcome = find({"optimizer.weight_decay=0.1", "optimizer.lr=cosine(1)", "total=4 epochs", "--out", "found"});
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ContainsRegex("next    tessera train tiny.toml optimizer.weight_decay=0.1 'total=4 epochs' "
+                                         "'optimizer.lr=cosine\\([0-9.e-]+\\)'\n"));
+}
+
 TEST_F(LrFind, SaysWhereThereIsNoValley) {
   const Outcome outcome = find({"--from", "1e-9", "--to", "1e-8", "--steps", "30", "data.batch=16"});  // all images
   EXPECT_EQ(outcome.exit, 0);

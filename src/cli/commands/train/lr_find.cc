@@ -135,6 +135,7 @@ class LrFind final : public Command {
                         "for example --from 1e-7 --to 10");
     }
     const std::string schedule = load_recipe(recipe).section("optimizer").text("lr", "");
+    const RecipeWords asked = recipe;
     recipe.overrides.push_back("optimizer.lr=" + train::ramp_schedule(options_));
     options_.device = device;
     options_.progress = [this](int64_t search, int64_t step) {
@@ -148,7 +149,7 @@ class LrFind final : public Command {
                          options_.from, options_.to,
                          result.cached ? "cached" : fmt::format("compiled in {:.1f} s", result.compile_seconds)));
     const std::string folder = write(result, recipe.path);
-    json_ ? print_json(as_json(result, folder)) : tell(result, recipe.path, schedule, folder);
+    json_ ? print_json(as_json(result, folder)) : tell(result, asked, schedule, folder);
     return Exit::kDone;
   }
 
@@ -197,7 +198,7 @@ class LrFind final : public Command {
     return json;
   }
 
-  static void tell(const train::LrFindResult& result, const std::string& recipe_path, const std::string& schedule,
+  static void tell(const train::LrFindResult& result, const RecipeWords& recipe, const std::string& schedule,
                    const std::string& folder) {
     print(table(result));
     print(fmt::format("{:<8}{}", "plot", store::join_path(folder, "lr.svg")));
@@ -210,9 +211,12 @@ class LrFind final : public Command {
                       100 * kLeastFall, flat, result.searches.size()));
     }
     if (!result.median.valley || schedule.empty()) return;
-    print(
-        fmt::format("{:<8}tessera train {} {}", "next", shell_quoted(recipe_path),
-                    shell_quoted("optimizer.lr=" + optim::with_rate(schedule, fmt::format("{:.2g}", *result.median.valley)))));
+    std::string next = fmt::format("{:<8}tessera train {}", "next", shell_quoted(recipe.path));
+    for (const std::string& word : recipe.overrides) {  // the rate is that of these settings
+      if (!word.starts_with("optimizer.lr=")) next += fmt::format(" {}", shell_quoted(word));
+    }
+    const std::string rate = optim::with_rate(schedule, fmt::format("{:.2g}", *result.median.valley));
+    print(fmt::format("{} {}", next, shell_quoted("optimizer.lr=" + rate)));
   }
 
   train::LrFindOptions options_;
