@@ -28,7 +28,7 @@ std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, c
   if (has_numbers && !found.names.empty()) {
     throw data_error(
         fmt::format("some labels are numbers, as {}, and some are texts, as `{}`", found.least, *found.names.begin()), where,
-        "name the field to use with label=…");
+        "write all as numbers or all as names, or name another field with label=…");
   }
   if (!has_numbers) return {found.names.begin(), found.names.end()};
   int64_t least = 0, most = 0;

@@ -66,6 +66,14 @@ std::string separator_help(const std::string& header) {
   return "the first row of a table names its columns; header=false where there is none";
 }
 
+// A "\r" that is not before a "\n".
+bool has_lone_return(std::string_view text) {
+  for (size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1)) {
+    if (!text.substr(at + 1).starts_with('\n')) return true;
+  }
+  return false;
+}
+
 CsvTable read_csv_table(const std::string& path, char separator, bool header, const std::string& where) {
   try {
     const auto file = store::files_at(path).open(path);
@@ -73,6 +81,11 @@ CsvTable read_csv_table(const std::string& path, char separator, bool header, co
     if (first.empty()) throw data_error(fmt::format("`{}` is empty", one_line(path)));
     auto fields = parse_csv_record(first, separator);
     if (!fields) throw data_error(fmt::format("a quote in the first row of `{}` has no end", one_line(path)));
+    // Of fields alone: the row's own end may be "\r\n".
+    if (std::ranges::any_of(*fields, [](const std::string& field) { return has_lone_return(field); })) {
+      throw data_error(fmt::format("`{}` has line ends of old Macs (CR)", one_line(path)), {},
+                       "save it with line ends of Unix or Windows");
+    }
     if (fields->size() < 2 && first.find_first_of(";\t|, ") != std::string::npos) {
       throw data_error(fmt::format("`{}` has one column, `{}`", one_line(path), one_line(first.substr(0, 200))), {},
                        separator_help(first));
@@ -88,6 +101,12 @@ CsvTable read_csv_table(const std::string& path, char separator, bool header, co
 }
 
 std::string image_help(const std::vector<std::string>& columns) {
+  for (const std::string& column : columns) {
+    for (const std::string_view ending : {".jpg", ".jpeg", ".png", ".webp"}) {
+      if (lower(column).ends_with(ending))
+        return fmt::format("its first row, with `{}`, names no columns: header=false", one_line(column));
+    }
+  }
   constexpr std::array kUsual = {"filename", "file", "path", "filepath", "file_name", "image_path", "img", "id", "image_id"};
   const auto usual = std::ranges::find_if(kUsual, [&](const char* name) { return std::ranges::count(columns, name) > 0; });
   const std::string example = usual != kUsual.end() ? *usual : columns.front();
@@ -113,7 +132,10 @@ void expect_columns(const std::string& path, const CsvTable& table, const Listed
   for (const std::string& name : wanted) {
     const auto count = std::ranges::count(table.columns, name);
     if (name.empty() || count == 1) continue;
-    if (count > 1) throw data_error(fmt::format("`{}` has {} columns `{}`", one_line(path), count, one_line(name)), where);
+    if (count > 1) {
+      throw data_error(fmt::format("`{}` has {} columns `{}`", one_line(path), count, one_line(name)), where,
+                       "give them different names in its first row");
+    }
     throw data_error(fmt::format("`{}` has no column `{}`", one_line(path), one_line(name)), where,
                      name == "image" ? image_help(table.columns) : suggest_name(name, table.columns));
   }
@@ -125,15 +147,30 @@ std::optional<std::vector<std::string>> fields_of(const CsvTable& table, std::st
   if (!fields) {
     why = "a quote has no end";
   } else if (fields->size() != table.columns.size()) {
-    why = fmt::format("it has {} fields, and the first row {}", fields->size(), table.columns.size());
+    why = fmt::format("it has {} field{}, and the first row {}", fields->size(), fields->size() == 1 ? "" : "s",
+                      table.columns.size());
+    if (const auto breaks = std::ranges::count(row, '\n'); breaks > 0)
+      why += fmt::format("; it has {} lines, as if a quote lacked its end", breaks + 1);
     fields.reset();
   }
   if (problem) *problem = std::move(why);
   return fields;
 }
 
+// A quote without an end makes one row of all lines behind it, which would be lost with no more than a warning.
+void expect_quotes_to_end(const std::string& path, const store::ReadableFile& file, const CsvTable& table, const Extent& last) {
+  const std::string row = read_extent(file, last);
+  const auto breaks = std::ranges::count(row, '\n');
+  if (breaks == 0 || parse_csv_record(row, table.separator)) return;
+  const std::string before = read_extent(file, {0, last.offset});
+  throw data_error(fmt::format("a quote in line {} of `{}` has no end, and makes one row of that line and all {} behind it",
+                               std::ranges::count(before, '\n') + 1, one_line(path), breaks),
+                   {}, "close the quote, or double it where it belongs to the text");
+}
+
 std::vector<Extent> rows_of(const std::string& path, const store::ReadableFile& file, const CsvTable& table) {
   std::vector<Extent> rows = scan_csv(path, file, table.separator);
+  if (!rows.empty()) expect_quotes_to_end(path, file, table, rows.back());
   if (table.header && !rows.empty()) rows.erase(rows.begin());
   return rows;
 }
@@ -219,7 +256,11 @@ void tell_missing_image(const Source& source, const std::string& table, const st
   const bool is_row = named.starts_with(fs::path(table).filename().string());  // one that can't be read, by its number
   std::error_code failed;
   if (is_row || fs::exists(folder / (named + suffix), failed) || failed) return;
+  std::string slashes = named + suffix;
+  std::ranges::replace(slashes, '\\', '/');
   std::string help = "root=FOLDER names their folder, suffix=.jpg adds an ending";
+  if (fs::exists(fs::path(named + suffix), failed)) help = "root=. where paths start from the working directory";
+  if (fs::exists(folder / slashes, failed)) help = "write / in place of \\ between folders and files";
   for (const char* ending : {".jpg", ".png", ".jpeg", ".JPEG", ".JPG"}) {
     std::error_code ignored;
     if (!fs::exists(folder / (named + suffix + ending), ignored)) continue;
@@ -251,6 +292,9 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
                                            arguments.label_identity(label), separator, header, split.column, split.value);
   auto source =
       list_images(paths, {path, identity, root, suffix, columns, table_format(tables, labels, split), where}, arguments);
+  if (source->size() == 0 && split.column.empty())
+    throw data_error(
+        fmt::format("`{}` has no row{}", one_line(path), header ? " behind its first, which names the columns" : ""), where);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
   tell_missing_image(*source, paths[0], root, suffix);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {

@@ -123,7 +123,7 @@ TEST(CsvSource, TakesTheRowsOfASplit) {
   ASSERT_EQ(train->size(), 3);
   EXPECT_EQ(train->id(0), "1");
   EXPECT_EQ(train->id(1), "3");
-  EXPECT_THAT(reason(*train, 2), HasSubstr("no row: it has 1 fields, and the first row 4"));
+  EXPECT_THAT(reason(*train, 2), HasSubstr("no row: it has 1 field, and the first row 4"));
   EXPECT_THAT(train->labels(), Optional(ElementsAre(1, 0, -1)));
   EXPECT_THAT(open("split=\"fold=1\"")->class_names(), ElementsAre("cat"));
   EXPECT_EQ(open("split=\"fold=0\"")->size(), 3);
@@ -174,6 +174,37 @@ TEST(CsvSource, AFirstImageThatIsNotThereIsSaid) {
   write_text(dir / "a.png", "x");
   EXPECT_THAT(said(""), HasSubstr("suffix=.png adds the ending that it lacks"));
   EXPECT_EQ(said(", suffix=.png"), "");
+  std::filesystem::create_directory(dir / "cats");
+  write_text(dir / "cats/a.png", "x");
+  write_text(dir / "a.csv", "image,label\ncats\\a.png,cat\n");
+  EXPECT_THAT(said(""), HasSubstr("write / in place of \\ between"));
+  // Paths that start from the working directory, and not from the table's.
+  std::filesystem::create_directory(dir / "tables");
+  write_text(dir / "tables/a.csv", "image,label\ncats/a.png,cat\n");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  ::testing::internal::CaptureStderr();
+  make_source("csv(tables/a.csv)");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("root=. where paths start from the working directory"));
+  std::filesystem::current_path(before);
+}
+
+// Rows must not be lost with no more than a warning.
+TEST(CsvSource, AQuoteWithoutAnEndIsNoRow) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  const std::string call = "csv(" + (dir / "a.csv") + ")";
+  write_text(dir / "a.csv", "image,label\nx.png,a\n\"x.png,a\nx.png,b\nx.png,c\n");
+  EXPECT_THAT(open_error(call),
+              AllOf(HasSubstr("a quote in line 3 of"), HasSubstr("and all 2 behind it"), HasSubstr("close the quote")));
+  write_text(dir / "a.csv", "image,label,split\nx.png,a,train\n\"x.png,a,valid\nx.png,b,train\n");
+  EXPECT_THAT(open_error("csv(" + (dir / "a.csv") + ", split=train)"), HasSubstr("a quote in line 3 of"));
+  // Only the last row is lost here, and named where rows are read.
+  write_text(dir / "a.csv", "image,label\nx.png,a\n\"x.png,b");
+  EXPECT_THAT(reason(*make_source(call), 1), HasSubstr("a quote has no end"));
+  // Another quote may end it.
+  write_text(dir / "a.csv", "image,label\n\"x.png,a\nx.png,b\nx.png,\"b\nx.png,c\n");
+  EXPECT_THAT(reason(*make_source(call), 0), HasSubstr("it has 3 lines, as if a quote lacked its end"));
 }
 
 TEST(CsvSource, MistakesAreExplained) {
@@ -182,6 +213,13 @@ TEST(CsvSource, MistakesAreExplained) {
   EXPECT_THAT(open_error(call + ")"), HasSubstr("No such file"));
   write_text(dir / "a.csv", "\n");
   EXPECT_THAT(open_error(call + ")"), HasSubstr("is empty"));
+  write_text(dir / "a.csv", "image,label\n");
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("has no row behind its first"));
+  write_text(dir / "a.csv", "image,label\rx.png,a\rx.png,b\r");
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("has line ends of old Macs (CR)"));
+  write_text(dir / "a.csv", "x.PNG,a\ny.png,b\n");
+  EXPECT_THAT(open_error(call + ")"),
+              AllOf(HasSubstr("no column `image`"), HasSubstr("`x.PNG`, names no columns: header=false")));
   write_text(dir / "a.csv", "filename;species\na.jpg;owl\n");
   EXPECT_THAT(open_error(call + ")"), AllOf(HasSubstr("has one column, `filename;species`"), HasSubstr("sep=\";\"")));
   EXPECT_THAT(open_error(call + ", sep=\";\")"),
