@@ -271,6 +271,17 @@ void tell_missing_image(const Source& source, const std::string& table, const st
                           one_line(folder.empty() ? "." : folder.string()), help));
 }
 
+// Labels are split at spaces where nothing else is said: "cat|owl" is then a class of its own.
+void tell_other_delimiter(const Source& source, const std::string& table, const TableLabels& labels) {
+  if (labels.delimiter != " ") return;
+  for (const std::string& name : source.class_names()) {
+    const size_t at = name.find_first_of("|;,");
+    if (at == std::string::npos) continue;
+    return log_warning(fmt::format("`{}` has labels as `{}`: where `{}` stands between two of them, add label_delim=\"{}\"",
+                                   one_line(table), one_line(name), name[at], name[at]));
+  }
+}
+
 std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_view) {
   const std::string where(where_view), path = call.text("path");
   const FieldArguments arguments = read_field_arguments(call, true);
@@ -297,6 +308,7 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
         fmt::format("`{}` has no row{}", one_line(path), header ? " behind its first, which names the columns" : ""), where);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
   tell_missing_image(*source, paths[0], root, suffix);
+  tell_other_delimiter(*source, paths[0], labels);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {
     log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
                          one_line(path)));

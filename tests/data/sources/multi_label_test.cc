@@ -84,6 +84,23 @@ TEST(MultiLabel, CsvSplitsAField) {
   EXPECT_EQ(lists_of(*numbers), (Lists{{0, 3}, {}, {1}}));
 }
 
+// A forgotten label_delim makes classes of whole fields.
+TEST(MultiLabel, LabelsThatLookLikeSeveralAreSaid) {
+  const TempDir dir;
+  const auto said = [&](const std::string& tags, const std::string& more = "") {
+    write_text(dir / "a.csv", "image,tags\n0.png,\"" + tags + "\"\n");
+    write_text(dir / "0.png", "x");
+    ::testing::internal::CaptureStderr();
+    make_source("csv(" + (dir / "a.csv") + ", labels=tags" + more + ")");
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said("cat|owl"),
+              HasSubstr("has labels as `cat|owl`: where `|` stands between two of them, add label_delim=\"|\""));
+  EXPECT_THAT(said("cat, owl"), HasSubstr("has labels as `cat,`"));
+  EXPECT_EQ(said("cat owl"), "");
+  EXPECT_EQ(said("cat|owl", ", label_delim=\"|\""), "");
+}
+
 TEST(MultiLabel, CsvTakesColumnsThatSayYes) {
   const TempDir dir;
   write_images(dir);
