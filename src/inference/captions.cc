@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/parallel.h"
+#include "base/text/text.h"
 #include "host/register.h"
 #include "inference/caption_programs.h"
 #include "inference/row_reader.h"
@@ -175,7 +176,12 @@ std::shared_ptr<const data::TextEncoder> caption_encoder(const state::LoadedMode
   recipe.section("objective").bind_part(captions);
   const data::Pp pp(chain.pp, data::PpUse::kTrain, data_section.place("pp"));
   for (const data::TokenField& field : pp.token_fields()) {
-    if (captions.tokens.empty() || field.name == captions.tokens) return field.encoder;
+    if (!captions.tokens.empty() && field.name != captions.tokens) continue;
+    const int64_t known = model.model->input().vocabulary;
+    if (field.vocabulary == known) return field.encoder;
+    throw data_error(fmt::format("`{}` has {} pieces, and had {} when the run was trained", field.encoder->tokenizer().path(),
+                                 human_count(field.vocabulary), human_count(known)),
+                     model.path, "put the run's own tokenizer back there");
   }
   throw usage_error("the run's `data.pp` makes no tokens that captions could be read by", model.path, "name a run of captions");
 }

@@ -112,6 +112,38 @@ TEST_F(CaptionCommand, MistakesAreExplained) {
   expect_usage_error({"photos", "--pp", "decode | resize(12)"}, "the preprocessing makes images of 12 x 12");
 }
 
+// Ids of another tokenizer are other words, or none.
+TEST_F(CaptionCommand, ATokenizerThatWasReplacedIsRefused) {
+  const auto make_tokenizer = [](const std::string& first, const std::string& second) {
+    write_file(*folder_ / "texts.jsonl", "{\"image\": \"photos/left/0.png\", \"caption\": \"" + first + "\"}\n" +
+                                             "{\"image\": \"photos/right/0.png\", \"caption\": \"" + second + "\"}\n");
+    const Outcome made =
+        tessera({"data", "tokenizer", "jsonl(texts.jsonl, text=caption)", "--kind", "word", "--size", "64", "--out", "words"});
+    ASSERT_EQ(made.exit, 0) << made.err;
+  };
+  make_tokenizer("a red ring", "a blue square");
+  std::string recipe = kRecipe;
+  recipe.resize(recipe.find("[eval.nll]"));
+  write_file(*folder_ / "words.toml", recipe);
+  const std::vector<std::string> train = {
+      "train",
+      "words.toml",
+      "--workdir",
+      "words_run",
+      "data.batch=2",
+      "data.source=jsonl(texts.jsonl, text=caption)",
+      "data.pp=decode | resize(8) | value_range(-1, 1) | tokenize(6, model=words, key=caption)"};
+  const Outcome trained = tessera(train);
+  ASSERT_EQ(trained.exit, 0) << trained.err;
+  const std::vector<std::string> write = {"caption", "--from", "words_run", "--pp", "decode | resize(8) | value_range(-1, 1)",
+                                          "photos"};
+  ASSERT_EQ(tessera(write).exit, 0);
+  make_tokenizer("a red ring", "blue");
+  const Outcome outcome = tessera(write);
+  EXPECT_EQ(outcome.exit, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, StartsWith("error: `words` has 7 pieces, and had 8 when the run was trained"));
+}
+
 TEST_F(CaptionCommand, AClassifierWritesNone) {
   const std::string classifier = testing::source_path("tests/references/timm_local_dir");
   const Outcome outcome = tessera({"caption", "--from", classifier, "photos"});
