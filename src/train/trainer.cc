@@ -55,6 +55,7 @@ TrainResult result_of(const Run& run, Exit exit, NamedScores scores = {}) {
   result.step = progress.step;
   result.total = run.recipe.total;
   result.classifier = run.recipe.model->classifier() != nullptr;
+  result.captioner = run.recipe.model->captioner() != nullptr;
   result.evaluators = !run.recipe.evals.empty();
   result.workdir = run.home;
   const bool tells = run.bucket.empty() || run.processes.leads();  // of the others nobody asks, and each look costs

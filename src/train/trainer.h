@@ -32,7 +32,7 @@ struct TrainResult {
   bool paused = false;           // as TrainOptions::until says, with steps left to do
   bool finished_before = false;  // there was nothing left to do
   int64_t step = 0, total = 0;
-  bool classifier = true, evaluators = false;  // of the recipe
+  bool classifier = true, captioner = false, evaluators = false;  // of the recipe
   std::string workdir;
   std::string checkpoint;  // of `step`; empty when it could not be saved
   double seconds = 0;      // uptime of the whole run

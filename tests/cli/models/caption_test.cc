@@ -52,6 +52,8 @@ class CaptionCommand : public ::testing::Test {
 };
 
 TEST_F(CaptionCommand, WritesALineAnImage) {
+  EXPECT_THAT(tessera({"train", "captions.toml", "--workdir", "run"}).out,  // it is finished
+              HasSubstr("next        tessera caption --from run IMAGE…\n"));
   const Outcome greedy = caption({"photos"});
   ASSERT_EQ(greedy.exit, 0) << greedy.err;
   EXPECT_EQ(greedy.err, "");

@@ -249,6 +249,8 @@ std::string Training::next(const train::TrainResult& result, const std::string& 
   const std::string from = shell_quoted(workdir);
   if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", from);
   if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", from);
+  // Evaluators say how images are prepared.
+  if (result.captioner) return fmt::format("tessera caption --from {} IMAGE…", from);
   return fmt::format("tessera eval {} --from {}", shell_quoted(store::join_path(result.workdir, "recipe.toml")), from);
 }
 
