@@ -50,6 +50,12 @@ TEST(DataCheck, TakesARecipeWithAllItsData) {
   ASSERT_EQ(sources.size(), 2u);
   EXPECT_EQ(sources[0]["files"], 4);
   EXPECT_EQ(sources[1]["files"], 2);
+  EXPECT_EQ(sources[1]["split"], "val");
+  // Names of folders tell the parts apart, and where they don't the recipe's do.
+  EXPECT_THAT(run_program({"data", "check", "tiny.toml"}, folder.path()).out, HasSubstr("val   2 classes, 2 files"));
+  const Outcome same = run_program({"data", "check", "tiny.toml", "eval.val.data.source=folder(train)"}, folder.path());
+  EXPECT_THAT(same.out, HasSubstr("train [train]   2 classes, 4 files"));
+  EXPECT_THAT(same.out, HasSubstr("train [val]   2 classes, 4 files"));
 }
 
 TEST(DataCheck, RefusesFoldersWithoutClassesOrImages) {

@@ -65,10 +65,12 @@ std::string classes_line(const std::vector<data::ClassCount>& classes) {
   return "files of a class: " + join(all, ", ");
 }
 
-std::string as_text(const data::Source& source, const data::CheckReport& report) {
+// `split`: which part of a recipe it is; empty where that need not be said.
+std::string as_text(const data::Source& source, const std::string& split, const data::CheckReport& report) {
   const auto count = [](size_t n) { return human_count(static_cast<int64_t>(n)); };
-  std::string text = fmt::format("{}   {} classes, {} files, {}", source.name(), report.classes.size(),
-                                 human_count(report.samples), human_bytes(static_cast<double>(report.file_bytes)));
+  std::string text =
+      fmt::format("{}{}   {} classes, {} files, {}", source.name(), split.empty() ? "" : fmt::format(" [{}]", split),
+                  report.classes.size(), human_count(report.samples), human_bytes(static_cast<double>(report.file_bytes)));
   for (const image::ImageFormat format : formats_in(report)) {
     text += fmt::format(", {} {}", human_count(report.count(format)), image::format_name(format));
   }
@@ -112,6 +114,7 @@ Json as_json(const NamedSource& input, const data::CheckReport& report) {
   const data::Source& source = *input.source;
   Json json;
   json["source"] = source.name();
+  json["split"] = input.split;
   json["call"] = input.call;
   json["files"] = report.samples;
   json["bytes"] = report.file_bytes;
@@ -186,7 +189,12 @@ class DataCheck final : public Command {
     Json json;
     json["sources"] = Json::array();
     bool good = true;
-    for (const NamedSource& one : open_sources(words, "data check")) {
+    const std::vector<NamedSource> sources = open_sources(words, "data check");
+    const auto is_alone = [&](const NamedSource& one) {
+      return std::ranges::count(sources, one.source->name(), [](const NamedSource& other) { return other.source->name(); }) ==
+             1;
+    };
+    for (const NamedSource& one : sources) {
       if (one.source->fill_pixels(0, {})) {
         log_note(fmt::format("`{}` makes its images up: there is nothing to check", one.call));
         continue;
@@ -196,7 +204,7 @@ class DataCheck final : public Command {
       if (json_) {
         json["sources"].push_back(as_json(one, report));
       } else {
-        print(as_text(*one.source, report));
+        print(as_text(*one.source, is_alone(one) ? "" : one.split, report));
       }
     }
     if (json_) print_json(json);
