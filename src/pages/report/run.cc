@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text/shell.h"
 #include "base/text/text.h"
 #include "config/section.h"
 #include "recipe/recipe.h"
@@ -99,6 +100,8 @@ SavedRun read_run(const std::string& path, store::FileSystem& files) {
   SavedRun run = read_run_head(path, files);
   const std::string metrics = store::join_path(path, "metrics.jsonl");
   read_rows(run, files, metrics);
+  if (run.facts && run.facts->state == "done" && run.rows.empty() && run.problems.empty())
+    run.problems.push_back(fmt::format("`{}` has no measurements, although the run ended", metrics));
   if (run.recipe.empty() && run.rows.empty()) {
     throw data_error(fmt::format("nothing of the run `{}` can be read: {}", path,
                                  run.problems.empty() ? "its files are empty" : join(run.problems, "; ")));
@@ -123,13 +126,24 @@ std::string unreadable_lines(const std::string& path, int64_t count) {
   return fmt::format("`{}`: {} can't be read", path, count == 1 ? "a line" : human_count(count) + " lines");
 }
 
+// For a directory that is no run: a sweep, or the directory of several runs.
+std::string runs_below(const std::string& path, store::FileSystem& files) {
+  for (const store::FileInfo& file : files.list(path)) {
+    if (!file.directory || !holds_run(store::join_path(path, file.name), files)) continue;
+    const std::string own = store::join_path(path, "report/index.html");
+    return fmt::format("{}tessera board {} shows the runs below it",
+                       files.info(own) ? fmt::format("its report is {}; ", own) : "", shell_quoted(path));
+  }
+  return "name the directory that `tessera train` said, as runs/digits-1";
+}
+
 SavedRun read_run_head(const std::string& path, store::FileSystem& files) {
   const auto info = files.info(path);
   if (!info) throw usage_error(fmt::format("there is no run `{}`", path), {}, "name the directory of a run: runs/digits-1");
   if (!info->directory) throw usage_error(fmt::format("`{}` is a file, and no directory of a run", path));
   if (!holds_run(path, files)) {
     throw usage_error(fmt::format("`{}` holds no run: neither recipe.toml nor metrics.jsonl", path), {},
-                      "name the directory that `tessera train` said, as runs/digits-1");
+                      runs_below(path, files));
   }
   SavedRun run;
   run.path = path;

@@ -47,6 +47,12 @@ TEST(ReadRuns, RefusesWhatIsNoRun) {
   EXPECT_THAT(failure({dir / "file"}, Exit::kUsage), HasSubstr("is a file"));
   const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
   EXPECT_THAT(failure({run, dir / "one/../one/"}, Exit::kUsage), HasSubstr("named twice"));
+  // The directory of a sweep.
+  EXPECT_THAT(failure({dir.path()}, Exit::kUsage), HasSubstr("tessera board " + dir.path() + " shows the runs below it"));
+  std::filesystem::create_directory(dir / "report");
+  spill(dir / "report/index.html", "x");
+  EXPECT_THAT(failure({dir.path()}, Exit::kUsage),
+              HasSubstr("its report is " + (dir / "report/index.html") + "; tessera board"));
   std::filesystem::remove_all(run);
   std::filesystem::create_directories(run + "/recipe.toml");
   EXPECT_THAT(failure({run}, Exit::kData), HasSubstr("nothing of the run"));
@@ -81,6 +87,15 @@ TEST(ReadRuns, RecipesAndMeasurementsThatMakeNoSenseAreNamed) {
   ASSERT_EQ(run.problems.size(), 2u);
   EXPECT_THAT(run.problems[0], HasSubstr(path + "/recipe.toml"));
   EXPECT_THAT(run.problems[1], HasSubstr(path + "/metrics.jsonl`: 2 lines can't be read"));
+}
+
+TEST(ReadRuns, AFinishedRunWithoutMeasurementsIsNamed) {
+  const TempDir dir;
+  const std::string path = make_run(dir.path(), "one", {"cat", "dog"});
+  spill(path + "/metrics.jsonl", "{\"step\":1");
+  const SavedRun run = read_runs({path})[0];
+  ASSERT_EQ(run.problems.size(), 1u);
+  EXPECT_THAT(run.problems[0], HasSubstr(path + "/metrics.jsonl` has no measurements"));
 }
 
 TEST(ReadRuns, RunsOfTheSameNameAreToldApart) {
