@@ -82,10 +82,11 @@ std::vector<std::string> others(const std::string& cache, const HubModel& model)
                               const std::string& why = {}) {
   const std::string cache = hub_cache();
   const std::vector<std::string> there = others(cache, model);
+  const std::string tag = missing_tag(model.name);
   throw usage_error(fmt::format("`{}` {} in the Hugging Face cache {}{}", model.name, what, one_line(cache),
                                 why.empty() ? "" : ", and " + one_line(why)),
                     where,
-                    fmt::format("fetch it with `{}`{}{}", download_line(model),
+                    fmt::format("{}{}{}", tag.empty() ? fmt::format("fetch it with `{}`", download_line(model)) : tag,
                                 there.empty() ? "" : fmt::format("; the cache has {}", fmt::join(there, ", ")),
                                 cache.empty() ? "; set HF_HOME" : ""));
 }

@@ -100,13 +100,15 @@ class ModelDownload {
 void ModelDownload::refuse(const http::WebReply& reply, const std::string& url) const {
   const bool known = reply.status == 401 || reply.status == 403 || reply.status == 404;
   if (!known) throw data_error(fmt::format("the server answers {}", reply.status), url);
+  const std::string tag = missing_tag(model_.name);
   const bool revision = reply.status == 404 && reply.body.find("evision") != std::string::npos;
   throw usage_error(
       revision ? fmt::format("`{}` has no revision {}", model_.name, model_.revision)
                : fmt::format("{} has no model `{}`, or does not give it to everybody", store::hub_endpoint(), model_.name),
       where_,
-      revision ? "leave out revision=…, or take a branch, a tag or a commit of it"
-               : "its page shows its exact name; a model behind a form needs an account: set HF_TOKEN (hf auth login)");
+      revision      ? "leave out revision=…, or take a branch, a tag or a commit of it"
+      : tag.empty() ? "its page shows its exact name; a model behind a form needs an account: set HF_TOKEN (hf auth login)"
+                    : tag);
 }
 
 HubListing ModelDownload::list() {
@@ -189,6 +191,14 @@ void ModelDownload::show(const HubFile& file, const std::string& commit) const {
 }
 
 }  // namespace
+
+std::string missing_tag(const std::string& name) {
+  constexpr std::string_view kTimms = "timm/";
+  if (!name.starts_with(kTimms) || name.find('.') != std::string::npos) return "";
+  return fmt::format(
+      "timm's models have a tag there, as resnet50.a1_in1k: timm.list_pretrained(\"{}.*\") lists those of this one",
+      name.substr(kTimms.size()));
+}
 
 std::string hub_folder(std::string name) {
   if (const size_t slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");

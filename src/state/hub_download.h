@@ -11,6 +11,9 @@ struct HubModel {
   std::string revision = "main";  // a branch, a tag or a commit
 };
 
+// For messages about a model that is not there: that timm's models have a tag, where `name` is one of them without. Else empty.
+std::string missing_tag(const std::string& name);
+
 // models--OWNER--NAME
 std::string hub_folder(std::string name);
 

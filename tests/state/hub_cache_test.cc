@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kCommit = "5c3f1b1a2d8e4f60718293a4b5c6d7e8f9012345";
 constexpr const char* kVariables[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"};
@@ -115,6 +116,10 @@ TEST_F(HubCache, WhatIsNotThereIsFetchedByTheCommandInTheMessage) {
               AllOf(HasSubstr("`hf download timm/vit_tiny_patch16_224.augreg_in1k config.json model.safetensors`"),
                     HasSubstr("the cache has hub(timm/vit_tiny_patch16_224.augreg_in21k)")));
   EXPECT_THAT(failure("hub(timm/vit_tiny_patch16_224)"), HasSubstr("hub(timm/vit_tiny_patch16_224.augreg_in21k)"));
+  // The Hub has no such name, so that no command fetches it.
+  EXPECT_THAT(failure("vit_tiny_patch16_224"),
+              AllOf(HasSubstr("have a tag there"), HasSubstr("timm.list_pretrained(\"vit_tiny_patch16_224.*\")"),
+                    Not(HasSubstr("hf download"))));
   std::filesystem::remove(snapshot + "/model.safetensors");
   EXPECT_THAT(failure("vit_tiny_patch16_224.augreg_in21k"), HasSubstr("has no model.safetensors"));
 }

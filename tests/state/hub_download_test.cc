@@ -202,6 +202,7 @@ TEST_F(HubDownload, ATokenIsSent) {
 
 TEST_F(HubDownload, WhatTheHubLacksIsTold) {
   EXPECT_THAT(failure("somebody/else").what(), HasSubstr("has no model `somebody/else`, or does not give it to everybody"));
+  EXPECT_THAT(failure("resnet50").what(), HasSubstr("timm's models have a tag there"));
   EXPECT_THAT(failure(kModel, "v9").what(), HasSubstr("has no revision v9"));
   hub_.files.erase("model.safetensors");
   EXPECT_THAT(failure().what(), HasSubstr("has no model.safetensors and no pytorch_model.bin"));
