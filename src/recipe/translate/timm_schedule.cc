@@ -38,7 +38,12 @@ double TimmSchedule::total_epochs() const {
   return total + (args_.flag("warmup_prefix") ? args_.number("warmup_epochs") : 0);
 }
 
+// A run of timm's may end within its warm-up, as with --epochs 1: at the rates of a warm-up of its own length to a lower rate.
+double TimmSchedule::warmup_epochs() const { return std::min(args_.number("warmup_epochs"), total_epochs()); }
+
 std::string TimmSchedule::text(double base_rate) const {
+  const double asked = args_.number("warmup_epochs"), start = args_.number("warmup_lr");
+  if (asked > warmup_epochs()) base_rate = start + (base_rate - start) * warmup_epochs() / asked;
   const std::string sched = args_.text("sched");
   if (sched.empty() || sched == "none") return number_text(base_rate);
   const std::string rate = number_text(base_rate);
@@ -82,9 +87,8 @@ std::string TimmSchedule::arguments(const std::string& sched) const {
   if (cycles() && (limit > 1 || total_epochs() != args_.number("epochs"))) {
     out += ", length=" + epochs(args_.number("epochs"));
   }
-  if (args_.number("warmup_epochs") > 0) {
-    out += fmt::format(", warmup={}, warmup_start={}", epochs(args_.number("warmup_epochs")),
-                       number_text(args_.number("warmup_lr")));
+  if (warmup_epochs() > 0) {
+    out += fmt::format(", warmup={}, warmup_start={}", epochs(warmup_epochs()), number_text(args_.number("warmup_lr")));
     if (sched != "plateau") out += args_.flag("warmup_prefix") ? ", warmup_mode=prefix" : ", warmup_mode=overlap";
   }
   if (!args_.flag("sched_on_updates") && sched != "plateau") out += ", hold=" + epochs(1);

@@ -23,6 +23,7 @@ class TimmSchedule {
 
  private:
   bool cycles() const;
+  double warmup_epochs() const;
   std::string arguments(const std::string& sched) const;
   std::string noise() const;
 

@@ -154,6 +154,18 @@ TEST(TimmCommands, HaveTimmsRatesBatchesAndEpochs) {
   }
 }
 
+// timm 1.0: create_scheduler_v2(optimizer of lr 0.05, num_epochs=3, warmup_epochs=5, warmup_lr=1e-5).
+TEST(TimmCommands, MayEndWithinTheirWarmUp) {
+  for (const char* sched : {"cosine", "step"}) {
+    const std::string command = std::string("/imagenet --lr 0.05 --epochs 3 --sched ") + sched;
+    config::Section recipe = config::parse_recipe(made(command).recipe);
+    const std::string text = recipe.section("optimizer").text("lr");
+    const auto schedule = optim::Schedule::parse(text, {300, 128, 12800}, "here");
+    for (const auto& [step, rate] : {std::pair{0, 1e-5}, {157, 0.010008}, {299, 0.020006}})
+      EXPECT_NEAR(schedule.at(step), rate, 1e-6 * rate) << text;
+  }
+}
+
 TEST(TimmCommands, AreRecipes) {
   for (const auto& [name, words] : commands()) {
     try {
