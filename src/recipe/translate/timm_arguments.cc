@@ -73,7 +73,7 @@ const Argument kTable[] = {
     {"--torchcompile", kOptionalText, kIgnored, "", kTorch},
     // Devices
     {"--device", kText, kIgnored, "cuda", "`--platform` chooses the device"},
-    {"--force-cpu", kNothing, kIgnored, "", "`--platform cpu`, which is what it is when not given"},
+    {"--force-cpu", kNothing, kIgnored, "", "`--platform cpu` does that"},
     {"--amp", kNothing, kApproximated, "", "`dtype = \"bf16\"`; float16 and its loss scaling are not used"},
     {"--amp-dtype", kText, kApproximated, "float16", "bf16 for both bfloat16 and float16"},
     {"--native-amp", kNothing, kApproximated, "", "as --amp"},
