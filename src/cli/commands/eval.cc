@@ -167,7 +167,12 @@ class Eval final : public Command {
         exit = Exit::kData;
       }
     }
-    if (known > 0) log_note(fmt::format("{} of {} checkpoints are in {} already", known, sources.size(), table->path()));
+    if (known > 0) {
+      log_note(
+          fmt::format("{} of {} checkpoints are in {} already, and are not scored again, whatever changed since; take their "
+                      "rows out for that",
+                      known, sources.size(), table->path()));
+    }
     if (table) log_line(fmt::format("{:<10}{}", "table", table->path()));
     return exit;
   }

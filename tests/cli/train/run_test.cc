@@ -273,7 +273,7 @@ TEST_F(Run, EvalScoresManyCheckpointsIntoATable) {
   const Outcome again = tessera(words);
   EXPECT_EQ(again.json().size(), 1);
   EXPECT_EQ(again.json().at(0)["from"], "run/checkpoints/step_000000003");
-  EXPECT_THAT(again.err, HasSubstr("1 of 2 checkpoints are in scores.csv already"));
+  EXPECT_THAT(again.err, HasSubstr("1 of 2 checkpoints are in scores.csv already, and are not scored again"));
   EXPECT_EQ(read_file(*folder_ / "scores.csv"), whole);
   // A checkpoint is the same however it is named; another key makes a row of its own.
   EXPECT_TRUE(tessera({"eval", "tiny.toml", "--from", "run@3", "--from", "run/checkpoints/step_000000006", "--from", "run",
