@@ -198,8 +198,9 @@ void check_arrays(const StateLayout& layout, const checkpoint::StoredArrays& sto
   unused.erase(std::string(kGuard));
   for (const std::string& name : unused) misfits.unknown(name);
   if (misfits.any()) {
-    misfits.fail("the checkpoint does not fit this model and optimizer", where,
-                 "it was written for another recipe: use a new workdir, or `model_init` to take its weights alone");
+    misfits.fail(
+        "the checkpoint does not fit this model and optimizer", where,
+        "go on with the model and the optimizer that wrote it; `model_init.from` begins a new run with its weights alone");
   }
 }
 
