@@ -100,6 +100,9 @@ TEST_F(LrFind, MistakesTeach) {
   EXPECT_THAT(find({"--from", "0"}).err, HasSubstr("is a learning rate"));
   EXPECT_THAT(find({"--steps", "5"}).err, HasSubstr("at least 20"));
   EXPECT_THAT(find({"data.batch=100"}).err, HasSubstr("take a batch of at most 16"));
+  const Outcome resumed = find({"resume=run"});  // it would count for nothing
+  EXPECT_EQ(resumed.exit, 2);
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("`resume` goes on from a step of another run"), HasSubstr("model_init.from=RUN")));
   EXPECT_THAT(run_program({"lr-find"}).err, HasSubstr("needs a recipe"));
 }
 

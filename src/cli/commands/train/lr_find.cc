@@ -134,7 +134,11 @@ class LrFind final : public Command {
       throw usage_error(fmt::format("`--to` is {}, which is not above `--from`, {}", options_.to, options_.from), {},
                         "for example --from 1e-7 --to 10");
     }
-    const std::string schedule = load_recipe(recipe).section("optimizer").text("lr", "");
+    config::Section given = load_recipe(recipe);
+    if (given.has("resume"))
+      given.fail("resume", "goes on from a step of another run, and a search has steps of its own",
+                 "leave it out; model_init.from=RUN searches from that run's weights");
+    const std::string schedule = given.section("optimizer").text("lr", "");
     const RecipeWords asked = recipe;
     recipe.overrides.push_back("optimizer.lr=" + train::ramp_schedule(options_));
     options_.device = device;
