@@ -260,6 +260,15 @@ Data open_training_data(Section section, TrainDataOptions& options) {
     opened = open_data(section, io::PpUse::kTrain);
   }
   opened.shuffle = io::parse_shuffle(options.shuffle, section.place("shuffle"));
+  if (opened.shuffle.kind == io::Shuffle::Kind::kBalanced) {
+    for (const io::DataSet& set : opened.sets) {
+      const bool several = set.source->multi_label();
+      if (!several && !set.source->class_names().empty()) continue;
+      section.fail("shuffle", fmt::format("is balanced, and `{}` has no class of each image", set.source->name()),
+                   several ? "its images may have several: take \"full\", or objective.class_weights = \"balanced\""
+                           : "take \"full\", or a source with labels");
+    }
+  }
   section.check_range("aug_repeats", options.aug_repeats, 1, 1000);
   opened.shuffle.repeats = options.aug_repeats;
   if (options.on_change != "error" && options.on_change != "accept")

@@ -130,6 +130,7 @@ TEST(MultiLabelRuns, MixedUseIsNamed) {
   EXPECT_THAT(failure(tagged({"eval.val.type=classification", "eval.val.data.source=folder(" + small_run().path("val") + ")"})),
               HasSubstr("has one label an image, and training's data has any number"));
   EXPECT_THAT(failure(tagged({"data.shuffle=balanced"})), HasSubstr("its images may have several"));
+  EXPECT_THROW(recipe::read_recipe(small_run().section(tagged({"data.shuffle=balanced"}))), Error) << "before it compiles";
   EXPECT_THAT(failure(tagged({"eval.val.threshold=1.5"})), HasSubstr("`eval.val.threshold` must lie between 0 and 1"));
 }
 
