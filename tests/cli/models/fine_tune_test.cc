@@ -71,6 +71,7 @@ TEST_F(FineTune, ShowsTheRecipeAndRunsIt) {
   const Outcome outcome = tessera(command);
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.err, AllOf(StartsWith("# 2 classes of train learn from the weights of"),
+                                 HasSubstr("\n# changed by the command: 'total=2 epochs'\n"),
                                  HasSubstr("of 19 parameters are those of"), HasSubstr("  val  step 2")));
   const Outcome predicted = tessera({"predict", "--from", "tuned", "val/left/0.png", "--json"});
   EXPECT_EQ(predicted.exit, 0) << predicted.err;

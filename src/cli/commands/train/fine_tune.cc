@@ -57,7 +57,10 @@ class FineTune final : public Command {
       print(overrides.empty() ? std::string(trim(made.recipe)) : read().dump());
       return Exit::kDone;
     }
-    log_line(std::string(trim(made.recipe)) + "\n");
+    std::string shown(trim(made.recipe));
+    if (!overrides.empty()) shown += "\n\n# changed by the command:";
+    for (const std::string& word : overrides) shown += fmt::format(" {}", shell_quoted(word));
+    log_line(shown + "\n");
     for (const std::string& note : made.notes) log_note(note);
     std::string command = "tessera fine-tune";
     for (const std::string& word : words) command += " " + shell_quoted(word);
