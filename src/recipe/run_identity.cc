@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "config/section.h"
+#include "data/text/text_encoder.h"
 #include "recipe/data_names.h"
 #include "recipe/keys.h"
 
@@ -26,6 +27,19 @@ void add_names(const data::Source& source, Hasher& hasher) {
   }
 }
 
+// Empty where no chain makes tokens.
+std::string tokenizers_hash(const Data& opened) {
+  Hasher hasher;
+  bool any = false;
+  for (const data::DataSet& set : opened.sets) {
+    for (const data::TokenField& field : set.pp->token_fields()) {
+      hasher.add(field.name).add(to_string(field.encoder->tokenizer().fingerprint()));
+      any = true;
+    }
+  }
+  return any ? to_string(hasher.finish()) : "";
+}
+
 std::string key_differences(const state::RunDescription& theirs, const state::RunDescription& ours) {
   std::string text;
   for (const config::Difference& change : changed_keys(theirs.recipe, ours.recipe)) {
@@ -39,6 +53,13 @@ std::string key_differences(const state::RunDescription& theirs, const state::Ru
 std::string data_differences(const state::RunDescription& theirs, const state::RunDescription& ours, const Data& opened,
                              const std::string& names) {
   if (theirs.data.same_as(ours.data)) return "";
+  state::DataIdentity images = theirs.data;
+  images.tokenizers.clear();
+  if (images.same_as(ours.data)) {
+    const std::string path =
+        opened.pp().token_fields().empty() ? "" : opened.pp().token_fields()[0].encoder->tokenizer().path();
+    return fmt::format("\n  the tokenizer `{}` is another file, so that tokens mean other words", one_line(path));
+  }
   std::string text = fmt::format("\n  data of {} samples", theirs.data.samples);
   text += theirs.data.samples != ours.data.samples ? fmt::format("   here: {}", ours.data.samples)
                                                    : " with other names, classes or labels than here";
@@ -70,6 +91,7 @@ state::DataIdentity data_identity(const Data& opened) {
   }
   state::DataIdentity identity{opened.size(), to_string(hasher.finish())};
   identity.names = names_hash(opened);
+  identity.tokenizers = tokenizers_hash(opened);
   return identity;
 }
 
@@ -77,8 +99,9 @@ std::string data_summary(const Recipe& recipe) {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& section, const Data& opened) {
     const state::DataIdentity identity = data_identity(opened);
-    lines.push_back(fmt::format("{}: {} samples, {} classes, identity {}", section, human_count(identity.samples),
-                                opened.source().class_names().size(), identity.hash));
+    lines.push_back(fmt::format("{}: {} samples, {} classes, identity {}{}", section, human_count(identity.samples),
+                                opened.source().class_names().size(), identity.hash,
+                                identity.tokenizers.empty() ? "" : ", tokenizers " + identity.tokenizers));
   };
   add("data", recipe.data);
   for (const EvalPlan& eval : recipe.evals) {

@@ -54,11 +54,12 @@ BestCheckpoint best_of(const Json& json, const std::string& where) {
 Json data_json(const DataIdentity& identity) {
   Json json = {{"samples", identity.samples}, {"hash", identity.hash}};
   if (!identity.names.empty()) json["names"] = identity.names;
+  if (!identity.tokenizers.empty()) json["tokenizers"] = identity.tokenizers;
   return json;
 }
 
 DataIdentity data_of(const Json& json, const std::string& where) {
-  return {count_at(json, "samples", where), json.at("hash"), json.value("names", "")};
+  return {count_at(json, "samples", where), json.at("hash"), json.value("names", ""), json.value("tokenizers", "")};
 }
 
 // A phase that another version did not know stays 0.
@@ -72,7 +73,8 @@ void read_times(const Json& json, RunTimes& times) {
 
 bool DataIdentity::same_as(const DataIdentity& other) const {
   if (hash.empty() || other.hash.empty()) return true;
-  return hash == other.hash && (names.empty() || other.names.empty() || names == other.names);
+  const auto alike = [](const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; };
+  return hash == other.hash && alike(names, other.names) && alike(tokenizers, other.tokenizers);
 }
 
 std::string to_json(const Progress& progress, const RunDescription& run) {

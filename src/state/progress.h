@@ -60,6 +60,8 @@ struct DataIdentity {
   std::string hash;  // empty: not known
   // A hash of all names and labels; empty where they are too many, or in shards, and in older checkpoints.
   std::string names = {};
+  // A hash of the files of tokenizers; empty where there are none, and in older checkpoints.
+  std::string tokenizers = {};
 
   // Whether they are the same, as far as both know.
   bool same_as(const DataIdentity& other) const;

@@ -140,6 +140,13 @@ TEST_F(CaptionCommand, ATokenizerThatWasReplacedIsRefused) {
   const std::vector<std::string> write = {"caption", "--from", "words_run", "--pp", "decode | resize(8) | value_range(-1, 1)",
                                           "photos"};
   ASSERT_EQ(tessera(write).exit, 0);
+  // One of as many pieces: the run does not go on with other words for its tokens.
+  make_tokenizer("a red ring", "a blue circle");
+  std::vector<std::string> longer = train;
+  longer.emplace_back("total=4 steps");
+  const Outcome other = tessera(longer);
+  EXPECT_EQ(other.exit, 3) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("the tokenizer `words` is another file"));
   make_tokenizer("a red ring", "blue");
   const Outcome outcome = tessera(write);
   EXPECT_EQ(outcome.exit, 3) << outcome.err;
