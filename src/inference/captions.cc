@@ -14,6 +14,7 @@
 #include "inference/caption_programs.h"
 #include "inference/row_reader.h"
 #include "objectives/captioning.h"
+#include "recipe/run_identity.h"
 #include "train/step/trace.h"
 
 namespace tessera::inference {
@@ -178,10 +179,18 @@ std::shared_ptr<const data::TextEncoder> caption_encoder(const state::LoadedMode
   for (const data::TokenField& field : pp.token_fields()) {
     if (!captions.tokens.empty() && field.name != captions.tokens) continue;
     const int64_t known = model.model->input().vocabulary;
-    if (field.vocabulary == known) return field.encoder;
-    throw data_error(fmt::format("`{}` has {} pieces, and had {} when the run was trained", field.encoder->tokenizer().path(),
-                                 human_count(field.vocabulary), human_count(known)),
-                     model.path, "put the run's own tokenizer back there");
+    const std::string& file = field.encoder->tokenizer().path();
+    if (field.vocabulary != known) {
+      throw data_error(fmt::format("`{}` has {} pieces, and had {} when the run was trained", file,
+                                   human_count(field.vocabulary), human_count(known)),
+                       model.path, "put the run's own tokenizer back there");
+    }
+    // Of a mixture it is that of all its chains.
+    if (!data_section.has("mix") && !model.tokenizers.empty() && model.tokenizers != recipe::tokenizers_hash({&pp})) {
+      throw data_error(fmt::format("`{}` is another file than when the run was trained, so that tokens mean other words", file),
+                       model.path, "put the run's own tokenizer back there");
+    }
+    return field.encoder;
   }
   throw usage_error("the run's `data.pp` makes no tokens that captions could be read by", model.path, "name a run of captions");
 }

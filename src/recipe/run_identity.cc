@@ -27,19 +27,6 @@ void add_names(const data::Source& source, Hasher& hasher) {
   }
 }
 
-// Empty where no chain makes tokens.
-std::string tokenizers_hash(const Data& opened) {
-  Hasher hasher;
-  bool any = false;
-  for (const data::DataSet& set : opened.sets) {
-    for (const data::TokenField& field : set.pp->token_fields()) {
-      hasher.add(field.name).add(to_string(field.encoder->tokenizer().fingerprint()));
-      any = true;
-    }
-  }
-  return any ? to_string(hasher.finish()) : "";
-}
-
 std::string key_differences(const state::RunDescription& theirs, const state::RunDescription& ours) {
   std::string text;
   for (const config::Difference& change : changed_keys(theirs.recipe, ours.recipe)) {
@@ -80,6 +67,18 @@ void expect_same_classes(const state::RunDescription& theirs, const state::RunDe
 
 std::string shown_value(const std::string& text) { return text.empty() ? "(absent)" : text; }
 
+std::string tokenizers_hash(const std::vector<const data::Pp*>& chains) {
+  Hasher hasher;
+  bool any = false;
+  for (const data::Pp* pp : chains) {
+    for (const data::TokenField& field : pp->token_fields()) {
+      hasher.add(field.name).add(to_string(field.encoder->tokenizer().fingerprint()));
+      any = true;
+    }
+  }
+  return any ? to_string(hasher.finish()) : "";
+}
+
 state::DataIdentity data_identity(const Data& opened) {
   Hasher hasher;
   for (const data::DataSet& set : opened.sets) {
@@ -91,7 +90,9 @@ state::DataIdentity data_identity(const Data& opened) {
   }
   state::DataIdentity identity{opened.size(), to_string(hasher.finish())};
   identity.names = names_hash(opened);
-  identity.tokenizers = tokenizers_hash(opened);
+  std::vector<const data::Pp*> chains;
+  for (const data::DataSet& set : opened.sets) chains.push_back(set.pp.get());
+  identity.tokenizers = tokenizers_hash(chains);
   return identity;
 }
 

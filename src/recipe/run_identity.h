@@ -16,6 +16,9 @@ std::string shown_value(const std::string& text);
 
 state::DataIdentity data_identity(const Data& opened);
 
+// Of the tokenizers' files of these chains, as data_identity() has it; empty where none makes tokens.
+std::string tokenizers_hash(const std::vector<const data::Pp*>& chains);
+
 // A line for the data of training and of each evaluator: samples, classes and identity. Processes that see the same data get
 // the same text.
 std::string data_summary(const Recipe& recipe);

@@ -244,6 +244,7 @@ LoadedModel load_own(const std::string& from, SourceKind kind, Weights weights) 
   loaded.recipe = std::move(run.recipe);
   loaded.run = checkpoint.run;
   loaded.step = checkpoint.step;
+  loaded.tokenizers = std::move(run.data.tokenizers);
   loaded.weights = weights;
   return loaded;
 }

@@ -59,6 +59,7 @@ struct LoadedModel {
   std::string recipe;          // of the run, as it was resolved; empty where the weights are none of a run's
   std::string run;             // whose they are, as checkpoint::LoadedCheckpoint::run
   int64_t step = 0;            // of the run
+  std::string tokenizers;      // of its training data (DataIdentity)
   Weights weights = Weights::kRaw;
 
   // The parameters by the model's names; they borrow `params`.

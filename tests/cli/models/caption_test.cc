@@ -147,6 +147,9 @@ TEST_F(CaptionCommand, ATokenizerThatWasReplacedIsRefused) {
   const Outcome other = tessera(longer);
   EXPECT_EQ(other.exit, 3) << other.err;
   EXPECT_THAT(other.err, HasSubstr("the tokenizer `words` is another file"));
+  const Outcome alike = tessera(write);
+  EXPECT_EQ(alike.exit, 3) << alike.err;
+  EXPECT_THAT(alike.err, StartsWith("error: `words` is another file than when the run was trained"));
   make_tokenizer("a red ring", "blue");
   const Outcome outcome = tessera(write);
   EXPECT_EQ(outcome.exit, 3) << outcome.err;
