@@ -11,7 +11,7 @@
 namespace tessera::board {
 namespace {
 
-constexpr const char* kExample = "--board 6070 or --board 127.0.0.1:6070";
+constexpr const char* kExample = "a port from 0 to 65535, as 6070, or 127.0.0.1:6070";
 
 struct HostPort {
   std::string_view host;  // without brackets
@@ -52,6 +52,8 @@ Address parse_address(std::string_view text) {
     out.port = *port;
     return out;
   }
+  if (text.find_first_not_of("0123456789") == std::string_view::npos)
+    throw usage_error(fmt::format("`{}` is no port", text), {}, kExample);
   const HostPort parts = split_host(text);
   if (parts.port) {
     const auto port = port_of(*parts.port);

@@ -37,6 +37,12 @@ TEST(Address, OthersAreRefusedWithWhatWorks) {
   }
   for (const char* text : {"127.0.0.1:", "127.0.0.1:x", "localhost:70000", "[::1]:-1"})
     EXPECT_THROW(parse_address(text), Error) << text;
+  try {
+    parse_address("99999");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("`99999` is no port"));
+  }
 }
 
 TEST(Address, KnowsThisMachinesNames) {
