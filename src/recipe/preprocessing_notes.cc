@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "base/text/call.h"
 #include "base/text/text.h"
@@ -43,6 +44,37 @@ std::string interpolation_of(const std::string& pp) {
   return "";
 }
 
+// Of part(SOURCE, valid, 20 %, seed=1): SOURCE, valid and the rest. Of another source itself alone.
+struct PartWords {
+  std::string source, part;
+  std::vector<std::string> how;  // share, fold, seed, by; empty where one is not given
+};
+
+PartWords part_words(const std::string& text) {
+  const Call call = parse_call(text);
+  if (call.name != "part") return {text, "", {}};
+  CallReader reader(call);
+  PartWords out{reader.text("source"), reader.text("part"), {}};
+  for (const char* name : {"share", "fold", "seed", "by"}) out.how.push_back(reader.text(name, ""));
+  return out;
+}
+
+// How many images of the evaluator are training's, where it has a part that is held out of the same source.
+int64_t images_of_training(const Data& training, const Data& own) {
+  constexpr int64_t kMaxNames = 2'000'000;
+  if (training.options.source.empty() || training.options.fold || own.options.fold) return 0;
+  const PartWords theirs = part_words(training.options.source), ours = part_words(own.options.source);
+  if (ours.part != "valid" || ours.source != theirs.source) return 0;
+  if (theirs.part.empty()) return own.size();
+  if (theirs.part == "train" && theirs.how == ours.how) return 0;
+  if (training.size() > kMaxNames || own.size() > kMaxNames) return 0;
+  std::unordered_set<std::string> names;
+  for (int64_t i = 0; i < training.size(); ++i) names.insert(training.source().id(i));
+  int64_t count = 0;
+  for (int64_t i = 0; i < own.size(); ++i) count += names.contains(own.source().id(i)) ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
 std::vector<std::string> evaluation_notes(const Recipe& recipe) {
@@ -50,6 +82,12 @@ std::vector<std::string> evaluation_notes(const Recipe& recipe) {
   const data::Pp& training = recipe.data.pp();
   for (const EvalPlan& plan : recipe.evals) {
     if (plan.sets[0].texts > 0) continue;
+    if (const int64_t shared = images_of_training(recipe.data, plan.sets[0].data); shared > 0) {
+      notes.push_back(
+          fmt::format("`eval.{0}` is scored on {1} images that training has too; to keep them apart, `data.source` is "
+                      "part(SOURCE, train, …) with the share or fold, by and seed of `eval.{0}.data.source`",
+                      plan.name, human_count(shared)));
+    }
     const data::Pp& own = plan.sets[0].data.pp();
     if (same_values(own.pixel_scale(), training.pixel_scale())) continue;
     notes.push_back(

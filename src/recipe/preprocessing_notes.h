@@ -1,6 +1,6 @@
 #pragma once
-// Notes about images that are prepared in another way than those the model was made with. It need not be a mistake, so a note
-// says it.
+// Notes about images that are prepared in another way than those the model was made with, and about evaluators that see images of
+// training. It need not be a mistake, so a note says it.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace tessera::recipe {
 
-// A note for each evaluator whose images have another mean and deviation, or another range, than training's.
+// A note for each evaluator whose images have another mean and deviation, or another range, than training's; and for each whose
+// images are held out, by part(…), of the source of training, which has some of them all the same.
 std::vector<std::string> evaluation_notes(const Recipe& recipe);
 
 // What the recipe does otherwise than `weights_pp`, the evaluation chain that comes with the weights to begin with

@@ -3,10 +3,13 @@
 #include "recipe/recipe.h"
 
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "base/text/text.h"
+#include "recipe/preprocessing_notes.h"
 #include "support/paths.h"
 #include "train/small_run.h"
 #include "train/workdir/workdir.h"
@@ -67,6 +70,25 @@ TEST(Recipe, HoldsAFoldOut) {
   other = words;
   other[2] = "data.fold=4/4";
   EXPECT_FAILURE("K from 0 to N-1", other);
+}
+
+// Ten images of each of four classes.
+TEST(Recipe, AnEvaluatorThatSeesImagesOfTrainingIsNoted) {
+  const auto notes = [](const std::string& training, const std::string& evaluation) {
+    const std::vector<std::string> words = {"data.source=" + training, "eval.val.data.source=" + evaluation, "data.batch=5",
+                                            "eval.val.batch=5"};
+    return join(recipe::evaluation_notes(recipe::read_recipe(testing::small_run().section(words))), "\n");
+  };
+  const auto part = [](const std::string& how) { return "part(fake(images=40, classes=4), " + how + ")"; };
+  EXPECT_EQ(notes(part("train, 20 %"), part("valid, 20 %")), "");
+  EXPECT_EQ(notes(part("train, fold=1/5"), part("valid, fold=1/5")), "");
+  EXPECT_EQ(notes(part("train, 30 %"), part("valid, 20 %")), "") << "more is held out than is scored";
+  EXPECT_EQ(notes(part("train, 20 %"), part("train, 20 %")), "") << "as it is meant";
+  EXPECT_EQ(notes("fake(images=40, classes=4)", "fake(images=8, classes=4)"), "");
+  EXPECT_THAT(notes(part("train, 10 %"), part("valid, 20 %")),
+              ::testing::HasSubstr("`eval.val` is scored on 4 images that training has too"));
+  EXPECT_THAT(notes(part("train, fold=0/5"), part("valid, fold=1/5")), ::testing::HasSubstr("on 8 images that training has"));
+  EXPECT_THAT(notes("fake(images=40, classes=4)", part("valid, 20 %")), ::testing::HasSubstr("on 8 images that training has"));
 }
 
 TEST(Recipe, MistakesNameTheirKey) {
