@@ -37,13 +37,20 @@ constexpr Metric kMetrics[] = {{"f1_macro", &metrics::ClassTally::f1},
                                {"balanced_accuracy", &metrics::ClassTally::balanced_accuracy},
                                {"roc_auc", nullptr}};
 
+// What others call the scores that need not be named.
+constexpr std::string_view kAlways[] = {"accuracy", "acc", "top1", "top_1", "prec@1", "top5", "top_5", "prec@5", "loss"};
+
 std::vector<Metric> find_metrics(const std::vector<std::string>& names, const config::Section& section) {
   std::vector<Metric> found;
   std::vector<std::string> known;
   for (const Metric& one : kMetrics) known.emplace_back(one.name);
   for (const std::string& name : names) {
     const auto* const one = std::ranges::find(kMetrics, name, &Metric::name);
-    if (one == std::end(kMetrics)) section.fail("metrics", fmt::format("has no `{}`", name), suggest_name(name, known));
+    if (one == std::end(kMetrics)) {
+      const bool always = std::ranges::count(kAlways, name) > 0;
+      section.fail("metrics", fmt::format("has no `{}`", name),
+                   always ? "prec@1 (accuracy), prec@5 and loss are there without being named" : suggest_name(name, known));
+    }
     if (std::ranges::count(names, name) > 1) section.fail("metrics", fmt::format("has `{}` twice", name));
     found.push_back(*one);
   }
