@@ -309,6 +309,7 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
     report.misnamed += named_otherwise(source.id(sample), result.info.format);
     add_size(report, source, sample, result.info, fewest, most);
   }
+  for (const FileResult& result : results) report.hashes.push_back(result.bytes > 0 ? result.hash : Hash128());
   find_duplicates(report, source, results);
   find_odd_sizes(report, source, results);
   return report;

@@ -54,6 +54,7 @@ struct CheckReport {
   int64_t unlabelled = 0;           // readable samples of a multi-label source without a label
   std::vector<UnreadableFile> unreadable;
   std::vector<DuplicateFiles> duplicates;
+  std::vector<Hash128> hashes;  // of each sample's bytes, in the source's order; zero of what could not be read
   // Longer than kMaxAspect times their other side, or with kMaxArea times fewer pixels than the median.
   static constexpr int kMaxAspect = 10, kMaxArea = 256;
   std::vector<OddSize> odd_sizes;

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(DataCheck, NamesEveryUnreadableFile) {
   const TempFolder folder;
@@ -51,11 +52,18 @@ TEST(DataCheck, TakesARecipeWithAllItsData) {
   EXPECT_EQ(sources[0]["files"], 4);
   EXPECT_EQ(sources[1]["files"], 2);
   EXPECT_EQ(sources[1]["split"], "val");
+  // The pictures of val are copies of some of train's.
+  EXPECT_TRUE(sources[0]["in_training"].empty());
+  EXPECT_EQ(sources[1]["in_training"], Json({"left/0.png", "right/0.png"}));
   // Names of folders tell the parts apart, and where they don't the recipe's do.
   EXPECT_THAT(run_program({"data", "check", "tiny.toml"}, folder.path()).out, HasSubstr("val   2 classes, 2 files"));
   const Outcome same = run_program({"data", "check", "tiny.toml", "eval.val.data.source=folder(train)"}, folder.path());
   EXPECT_THAT(same.out, HasSubstr("train [train]   2 classes, 4 files"));
   EXPECT_THAT(same.out, HasSubstr("train [val]   2 classes, 4 files"));
+  EXPECT_THAT(same.out, Not(HasSubstr("in training too"))) << "as it says itself";
+  const Outcome part =
+      run_program({"data", "check", "tiny.toml", "eval.val.data.source=part(folder(train), train, 1 %)"}, folder.path());
+  EXPECT_THAT(part.out, HasSubstr("  4 pictures are in training too: left/0.png, left/1.png, right/0.png, …\n")) << part.err;
 }
 
 TEST(DataCheck, RefusesFoldersWithoutClassesOrImages) {

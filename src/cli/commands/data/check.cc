@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -172,6 +174,44 @@ data::CheckReport check(const NamedSource& one) {
   return report;
 }
 
+// The files of training by the hashes of their bytes, and what of them an evaluator has too.
+class FilesOfTraining {
+ public:
+  // The names of the evaluator's files that are training's; nothing of other sources, nor of the source of training itself, which
+  // is named on purpose or divided by data.fold. Training comes before evaluators.
+  std::vector<std::string> take(const NamedSource& one, const data::CheckReport& report) {
+    std::vector<std::string> shared;
+    const bool training = one.key == "data" || one.key.starts_with("data.mix.");
+    const bool scored = one.key.ends_with(".data") && !calls_.contains(one.call);
+    if (training) calls_.insert(one.call);
+    for (size_t i = 0; i < report.hashes.size() && (training || scored); ++i) {
+      const std::pair hash(report.hashes[i].high, report.hashes[i].low);
+      if (hash == kUnread) continue;
+      if (training) {
+        hashes_.insert(hash);
+      } else if (hashes_.contains(hash)) {
+        shared.push_back(one.source->id(static_cast<int64_t>(i)));
+      }
+    }
+    return shared;
+  }
+
+ private:
+  static constexpr std::pair<uint64_t, uint64_t> kUnread{0, 0};
+  std::set<std::string> calls_;
+  std::set<std::pair<uint64_t, uint64_t>> hashes_;
+};
+
+// "3 pictures are in training too: a.png, b.png, …"
+std::string shared_line(const std::vector<std::string>& shared) {
+  constexpr size_t kShown = 3;
+  const std::vector<std::string> first(shared.begin(),
+                                       shared.begin() + static_cast<ptrdiff_t>(std::min(shared.size(), kShown)));
+  return fmt::format("{} {} in training too: {}{}", human_count(static_cast<int64_t>(shared.size())),
+                     shared.size() == 1 ? "picture is" : "pictures are", one_line(join(first, ", ")),
+                     shared.size() > kShown ? ", …" : "");
+}
+
 class DataCheck final : public Command {
  public:
   Page page() const override {
@@ -189,6 +229,7 @@ class DataCheck final : public Command {
     Json json;
     json["sources"] = Json::array();
     bool good = true;
+    FilesOfTraining training;
     const std::vector<NamedSource> sources = open_sources(words, "data check");
     const auto is_alone = [&](const NamedSource& one) {
       return std::ranges::count(sources, one.source->name(), [](const NamedSource& other) { return other.source->name(); }) ==
@@ -201,10 +242,13 @@ class DataCheck final : public Command {
       }
       const data::CheckReport report = check(one);
       good = good && report.unreadable.empty() && report.damaged_shards.empty();
+      const std::vector<std::string> shared = training.take(one, report);
       if (json_) {
         json["sources"].push_back(as_json(one, report));
+        json["sources"].back()["in_training"] = shared;
       } else {
-        print(as_text(*one.source, is_alone(one) ? "" : one.split, report));
+        const std::string text = as_text(*one.source, is_alone(one) ? "" : one.split, report);
+        print(shared.empty() ? text : fmt::format("{}\n  {}", text, shared_line(shared)));
       }
     }
     if (json_) print_json(json);

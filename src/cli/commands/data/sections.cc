@@ -97,8 +97,8 @@ std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std
   expect_recipe(recipe.path);
   std::vector<NamedSource> sources;
   for (const DataSection& section : open_data_sections(load_recipe(recipe))) {
-    sources.push_back(
-        {split_name(section.key), section.options.source, section.source, section.pp, section.options.threads, section.limits});
+    sources.push_back({split_name(section.key), section.options.source, section.source, section.pp, section.options.threads,
+                       section.limits, section.key});
   }
   return sources;
 }

@@ -32,6 +32,7 @@ struct NamedSource {
   std::shared_ptr<const data::Pp> pp;  // of a recipe's; null where it has none
   int64_t threads = 0;
   image::DecodeLimits limits = {};
+  std::string key = {};  // in the recipe: "data", "data.mix.cats", "eval.val.data"; empty where there is none
 };
 std::vector<NamedSource> open_sources(const std::vector<std::string>& words, std::string_view command);
 
