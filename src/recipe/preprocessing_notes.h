@@ -1,6 +1,6 @@
 #pragma once
-// Notes about images that are prepared in another way than those the model was made with, and about evaluators that see images of
-// training. It need not be a mistake, so a note says it.
+// Notes about images that are prepared in another way than those the model was made with, and about evaluators that see images
+// of training. It need not be a mistake, so a note says it.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // <directory>/sweep.json: which sweep a directory is of, and what was decided in it. One that was ended at any moment goes on
-// with the decisions that it had made. <directory>/sweep.toml: the recipe as it was when the sweep began, which the runs train, so
-// that a recipe that is edited meanwhile changes none of them.
+// with the decisions that it had made. <directory>/sweep.toml: the recipe as it was when the sweep began, which the runs train,
+// so that a recipe that is edited meanwhile changes none of them.
 
 #include <cstdint>
 #include <map>
