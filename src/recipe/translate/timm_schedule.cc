@@ -39,13 +39,17 @@ double TimmSchedule::total_epochs() const {
 }
 
 // A run of timm's may end within its warm-up, as with --epochs 1: at the rates of a warm-up of its own length to a lower rate.
-double TimmSchedule::warmup_epochs() const { return std::min(args_.number("warmup_epochs"), total_epochs()); }
+// Not with tanh, whose warm-up rises to the rate that the schedule has at its end.
+double TimmSchedule::warmup_epochs() const {
+  const double asked = args_.number("warmup_epochs");
+  return args_.text("sched") == "tanh" ? asked : std::min(asked, total_epochs());
+}
 
 std::string TimmSchedule::text(double base_rate) const {
+  const std::string sched = args_.text("sched");
+  if (sched.empty() || sched == "none") return number_text(base_rate);  // without a warm-up
   const double asked = args_.number("warmup_epochs"), start = args_.number("warmup_lr");
   if (asked > warmup_epochs()) base_rate = start + (base_rate - start) * warmup_epochs() / asked;
-  const std::string sched = args_.text("sched");
-  if (sched.empty() || sched == "none") return number_text(base_rate);
   const std::string rate = number_text(base_rate);
   std::string call;
   if (sched == "cosine") call = "cosine(" + rate;

@@ -164,6 +164,8 @@ TEST(TimmCommands, MayEndWithinTheirWarmUp) {
     for (const auto& [step, rate] : {std::pair{0, 1e-5}, {157, 0.010008}, {299, 0.020006}})
       EXPECT_NEAR(schedule.at(step), rate, 1e-6 * rate) << text;
   }
+  config::Section constant = config::parse_recipe(made("/imagenet --lr 0.05 --epochs 3 --sched none").recipe);
+  EXPECT_EQ(constant.section("optimizer").text("lr"), "0.05") << "it has no warm-up";
 }
 
 TEST(TimmCommands, AreRecipes) {
