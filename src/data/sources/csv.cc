@@ -81,8 +81,10 @@ CsvTable read_csv_table(const std::string& path, char separator, bool header, co
     if (first.empty()) throw data_error(fmt::format("`{}` is empty", one_line(path)));
     auto fields = parse_csv_record(first, separator);
     if (!fields) throw data_error(fmt::format("a quote in the first row of `{}` has no end", one_line(path)));
-    // Of fields alone: the row's own end may be "\r\n".
-    if (std::ranges::any_of(*fields, [](const std::string& field) { return has_lone_return(field); })) {
+    // Of a row that is all of the file: a field in quotes may have "\r" in its text.
+    constexpr size_t kMarkAndEnd = 5;
+    const bool alone = static_cast<size_t>(file->size()) <= first.size() + kMarkAndEnd;
+    if (alone && std::ranges::any_of(*fields, [](const std::string& field) { return has_lone_return(field); })) {
       throw data_error(fmt::format("`{}` has line ends of old Macs (CR)", one_line(path)), {},
                        "save it with line ends of Unix or Windows");
     }
@@ -160,11 +162,11 @@ std::optional<std::vector<std::string>> fields_of(const CsvTable& table, std::st
 // A quote without an end makes one row of all lines behind it, which would be lost with no more than a warning.
 void expect_quotes_to_end(const std::string& path, const store::ReadableFile& file, const CsvTable& table, const Extent& last) {
   const std::string row = read_extent(file, last);
-  const auto breaks = std::ranges::count(row, '\n');
+  const auto breaks = std::ranges::count(trim(row), '\n');  // without the end of the file's last line
   if (breaks == 0 || parse_csv_record(row, table.separator)) return;
   const std::string before = read_extent(file, {0, last.offset});
-  throw data_error(fmt::format("a quote in line {} of `{}` has no end, and makes one row of that line and all {} behind it",
-                               std::ranges::count(before, '\n') + 1, one_line(path), breaks),
+  throw data_error(fmt::format("a quote in line {} of `{}` has no end, and makes one row of all {} lines from there on",
+                               std::ranges::count(before, '\n') + 1, one_line(path), breaks + 1),
                    {}, "close the quote, or double it where it belongs to the text");
 }
 
