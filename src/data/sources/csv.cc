@@ -274,13 +274,14 @@ void tell_missing_image(const Source& source, const std::string& table, const st
 }
 
 // Labels are split at spaces where nothing else is said: "cat|owl" is then a class of its own.
-void tell_other_delimiter(const Source& source, const std::string& table, const TableLabels& labels) {
-  if (labels.delimiter != " ") return;
+void tell_other_delimiter(const Source& source, const std::string& table) {
   for (const std::string& name : source.class_names()) {
     const size_t at = name.find_first_of("|;,");
     if (at == std::string::npos) continue;
-    return log_warning(fmt::format("`{}` has labels as `{}`: where `{}` stands between two of them, add label_delim=\"{}\"",
-                                   one_line(table), one_line(name), name[at], name[at]));
+    return log_warning(
+        fmt::format("`{}` has labels as `{}`: where `{}` stands between two of them, add label_delim=\"{}\", "
+                    "and else label_delim=\" \"",
+                    one_line(table), one_line(name), name[at], name[at]));
   }
 }
 
@@ -292,6 +293,7 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
   const bool header = call.boolean("header", true);
   const SplitRows split = read_split_rows(call);
   TableLabels labels{{}, arguments.label_fields, read_label_delimiter(call, arguments)};
+  const bool delimiter_said = call.has("label_delim");
   call.finish();
   const std::vector<std::string> paths = find_shards(path, where);
   auto tables = std::make_shared<CsvTables>();
@@ -310,7 +312,7 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
         fmt::format("`{}` has no row{}", one_line(path), header ? " behind its first, which names the columns" : ""), where);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
   tell_missing_image(*source, paths[0], root, suffix);
-  tell_other_delimiter(*source, paths[0], labels);
+  if (!labels.delimiter.empty() && !delimiter_said) tell_other_delimiter(*source, paths[0]);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {
     log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
                          one_line(path)));

@@ -99,6 +99,7 @@ TEST(MultiLabel, LabelsThatLookLikeSeveralAreSaid) {
   EXPECT_THAT(said("cat, owl"), HasSubstr("has labels as `cat,`"));
   EXPECT_EQ(said("cat owl"), "");
   EXPECT_EQ(said("cat|owl", ", label_delim=\"|\""), "");
+  EXPECT_EQ(said("red,green blue", ", label_delim=\" \""), "") << "as it is meant";
 }
 
 TEST(MultiLabel, CsvTakesColumnsThatSayYes) {
