@@ -74,8 +74,7 @@ std::optional<SweepRecord> read_record(const std::string& directory) {
 }
 
 void write_record(const std::string& directory, const SweepRecord& record) {
-  if (!record.recipe.empty())
-    store::write_atomic(store::local_files(), store::join_path(directory, kSweepRecipe), record.recipe);
+  store::write_atomic(store::local_files(), store::join_path(directory, kSweepRecipe), record.recipe);
   nlohmann::ordered_json json{{"words", record.words}, {"finished", record.finished}};
   if (record.halving) json["halving"] = json_of(*record.halving);
   store::write_atomic(store::local_files(), store::join_path(directory, kFile),

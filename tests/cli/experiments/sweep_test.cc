@@ -198,6 +198,16 @@ TEST_F(SweepTest, ARecipeThatIsEditedMeanwhileChangesNoRun) {
   EXPECT_THAT(second.err, HasSubstr("1 run in runs/tiny-sweep-2, 1 at a time")) << second.err;
 }
 
+// A recipe of the user's that has the name of the sweep's own.
+TEST_F(SweepTest, ARecipeThatIsThereIsNotReplaced) {
+  fs::create_directory(folder_ / "mine");
+  write_file(folder_ / "mine/sweep.toml", "# mine\n");
+  const Outcome outcome = run_program({"sweep", "tiny.toml", "seed=0..2", "--workdir", "mine"}, folder_.path());
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("`mine/sweep.toml` is there already"));
+  EXPECT_EQ(read_file(folder_ / "mine/sweep.toml"), "# mine\n");
+}
+
 // Eight settings at eta 2: 8 to step 4, 4 to step 8, 2 to step 14, 1 to step 32.
 const std::vector<std::string> kHalving{"optimizer.weight_decay=0.01,0.02,0.03,0.04",
                                         "lr=1,1e-3",

@@ -366,6 +366,10 @@ class SweepCommand final : public Command {
                           "give this one another --workdir, or go back to the values that are there");
       }
       record.halving = saved->halving;
+    } else if (const std::string path = store::join_path(directory, sweep::kSweepRecipe);
+               store::local_files().info(path) && store::read_small_file(store::local_files(), path) != record.recipe) {
+      throw usage_error(fmt::format("`{}` is there already, and of no sweep: the copy of the recipe would replace it", path),
+                        {}, "give the sweep another --workdir");
     }
     sweep::write_record(directory, record);
     return directory;
