@@ -188,18 +188,19 @@ class FilesOfTraining {
       const std::pair hash(report.hashes[i].high, report.hashes[i].low);
       if (hash == kUnread) continue;
       if (training) {
-        hashes_.insert(hash);
-      } else if (hashes_.contains(hash)) {
+        hashes_.push_back(hash);
+      } else if (std::ranges::binary_search(hashes_, hash)) {
         shared.push_back(one.source->id(static_cast<int64_t>(i)));
       }
     }
+    if (training) std::ranges::sort(hashes_);
     return shared;
   }
 
  private:
   static constexpr std::pair<uint64_t, uint64_t> kUnread{0, 0};
   std::set<std::string> calls_;
-  std::set<std::pair<uint64_t, uint64_t>> hashes_;
+  std::vector<std::pair<uint64_t, uint64_t>> hashes_;  // sorted: 16 bytes an image
 };
 
 // "3 pictures are in training too: a.png, b.png, …"
