@@ -194,7 +194,9 @@ void ModelDownload::show(const HubFile& file, const std::string& commit) const {
 
 std::string missing_tag(const std::string& name) {
   constexpr std::string_view kTimms = "timm/";
-  if (!name.starts_with(kTimms) || name.find('.') != std::string::npos) return "";
+  // timm's own names have small letters, digits and _ alone; others there, as timm/ViT-B-16-SigLIP, are open_clip's.
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  if (!name.starts_with(kTimms) || name.find_first_not_of(kLetters, kTimms.size()) != std::string::npos) return "";
   return fmt::format(
       "timm's models have a tag there, as resnet50.a1_in1k: timm.list_pretrained(\"{}.*\") lists those of this one",
       name.substr(kTimms.size()));

@@ -120,6 +120,8 @@ TEST_F(HubCache, WhatIsNotThereIsFetchedByTheCommandInTheMessage) {
   EXPECT_THAT(failure("vit_tiny_patch16_224"),
               AllOf(HasSubstr("have a tag there"), HasSubstr("timm.list_pretrained(\"vit_tiny_patch16_224.*\")"),
                     Not(HasSubstr("hf download"))));
+  // open_clip's have none.
+  EXPECT_THAT(failure("hub(timm/ViT-B-16-SigLIP)"), HasSubstr("`hf download timm/ViT-B-16-SigLIP "));
   std::filesystem::remove(snapshot + "/model.safetensors");
   EXPECT_THAT(failure("vit_tiny_patch16_224.augreg_in21k"), HasSubstr("has no model.safetensors"));
 }
