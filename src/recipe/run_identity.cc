@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -43,9 +45,14 @@ std::string data_differences(const state::RunDescription& theirs, const state::R
   state::DataIdentity images = theirs.data;
   images.tokenizers.clear();
   if (images.same_as(ours.data)) {
-    const std::string path =
-        opened.pp().token_fields().empty() ? "" : opened.pp().token_fields()[0].encoder->tokenizer().path();
-    return fmt::format("\n  the tokenizer `{}` is another file, so that tokens mean other words", one_line(path));
+    std::vector<std::string> paths;
+    for (const data::DataSet& set : opened.sets) {
+      for (const data::TokenField& field : set.pp->token_fields()) {
+        std::string path = one_line(field.encoder->tokenizer().path());
+        if (std::ranges::count(paths, path) == 0) paths.push_back(std::move(path));
+      }
+    }
+    return fmt::format("\n  the tokenizer `{}` is another file, so that tokens mean other words", join(paths, "` or `"));
   }
   std::string text = fmt::format("\n  data of {} samples", theirs.data.samples);
   text += theirs.data.samples != ours.data.samples ? fmt::format("   here: {}", ours.data.samples)
