@@ -212,9 +212,11 @@ void expect_rows(const Source& source, const CsvTables& tables, const SplitRows&
       if (values.size() < kShown) values.insert(fmt::format("`{}`", one_line(value)));
     }
   }
-  throw data_error(fmt::format("no row of `{}` has `{}` in its column `{}`", one_line(tables.begin()->first),
-                               one_line(split.value), one_line(split.column)),
-                   where, fmt::format("the column has {}", fmt::join(values, ", ")));
+  throw data_error(
+      fmt::format("no row of `{}` has `{}` in its column `{}`", one_line(tables.begin()->first), one_line(split.value),
+                  one_line(split.column)),
+      where,
+      values.empty() ? "the table has no row that can be read" : fmt::format("the column has {}", fmt::join(values, ", ")));
 }
 
 ListFormat table_format(const std::shared_ptr<const CsvTables>& tables, const TableLabels& labels, const SplitRows& split) {

@@ -217,6 +217,8 @@ TEST(CsvSource, MistakesAreExplained) {
   EXPECT_THAT(open_error(call + ")"), HasSubstr("is empty"));
   write_text(dir / "a.csv", "image,label\n");
   EXPECT_THAT(open_error(call + ")"), HasSubstr("has no row behind its first"));
+  write_text(dir / "a.csv", "image,label,split\n");
+  EXPECT_THAT(open_error(call + ", split=train)"), HasSubstr("has no row that can be read"));
   write_text(dir / "a.csv", "image,label\rx.png,a\rx.png,b\r");
   EXPECT_THAT(open_error(call + ")"), HasSubstr("has line ends of old Macs (CR)"));
   write_text(dir / "a.csv", "x.png,\"one line\rand another\"\ny.png,b\n");
