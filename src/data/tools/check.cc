@@ -76,6 +76,7 @@ struct CheckWorker {
   void check(const Source& source, int64_t sample, FileResult& result, Activity& activity) {
     result.done = true;
     activity.begin(0, sample, "reading");
+    read.label = -1;  // that of the sample before; of a row that can't be read it stays unknown
     std::optional<std::string> unread = source.read(sample, read);
     result.labels = source.multi_label() ? read.labels : std::vector<int32_t>{read.label};
     if (unread) {
@@ -295,6 +296,7 @@ CheckReport check_source(const Source& source, const CheckProgress& progress, in
     const bool readable = result.reason.empty();
     if (readable && source.multi_label()) report.unlabelled += result.labels.empty();
     for (const int32_t label : report.classes.empty() ? std::vector<int32_t>() : result.labels) {
+      if (label < 0) continue;
       ClassCount& count = report.classes[static_cast<size_t>(label)];
       ++count.samples;
       if (!readable) ++count.unreadable;

@@ -24,6 +24,19 @@ using image::testing::write_file;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// It had counted in the class of the row before it.
+TEST(CheckSource, ARowThatCannotBeReadIsOfNoClass) {
+  const TempDir dir;
+  write_file(dir / "x.jpg", encode_jpeg(photo(40, 30)));
+  const std::string table = "image,label\nx.jpg,cat\nx.jpg,dog\nx.jpg,dog,much\nx.jpg\n";
+  write_file(dir / "a.csv", {table.begin(), table.end()});
+  const CheckReport report = check_source(*make_source("csv(" + (dir / "a.csv") + ")"), {}, 1);
+  EXPECT_EQ(report.unreadable.size(), 2u);
+  ASSERT_EQ(report.classes.size(), 2u);
+  EXPECT_EQ(report.classes[0].samples, 1);
+  EXPECT_EQ(report.classes[1].samples, 1);
+}
+
 TEST(CheckSource, ReportsWhatIsThere) {
   const TempDir dir;
   write_file(dir / "a/1.jpg", encode_jpeg(photo(40, 30)));
