@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -32,6 +34,25 @@ void add_object(const std::string& name, RunObjects& found) {
   if (parts[0] != "checkpoints") return found.others.push_back(name);
   const auto directory = parts.size() == 3 ? checkpoint::parse_directory_name(parts[1]) : std::nullopt;
   if (directory && !directory->writer) found.checkpoints[directory->step].push_back(name);
+}
+
+// The folders of other runs below the one whose objects they are, each with "/" at its end.
+std::set<std::string, std::less<>> runs_below(const std::vector<std::string>& names) {
+  std::set<std::string, std::less<>> folders;
+  for (const std::string& name : names) {
+    const std::string file = store::last_part(name);
+    if (name != file && (file == kClaimObject || file == kRecipeObject))
+      folders.insert(name.substr(0, name.size() - file.size()));
+  }
+  return folders;
+}
+
+// Whether it is in one of the folders.
+bool is_in(const std::set<std::string, std::less<>>& folders, std::string_view name) {
+  for (size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/', slash + 1)) {
+    if (folders.contains(name.substr(0, slash + 1))) return true;
+  }
+  return false;
 }
 
 // The file as COMMIT has it.
@@ -83,7 +104,10 @@ std::string checkpoint_name(int64_t step) { return store::join_path("checkpoints
 
 RunObjects sorted_objects(const std::vector<std::string>& names) {
   RunObjects found;
-  for (const std::string& name : names) add_object(name, found);
+  const std::set<std::string, std::less<>> others = runs_below(names);
+  for (const std::string& name : names) {
+    if (!is_in(others, name)) add_object(name, found);
+  }
   return found;
 }
 

@@ -13,9 +13,10 @@
 namespace tessera::remote {
 
 inline constexpr const char* kClaimObject = "CLAIM";  // checkpoint/remote/claim.h
+inline constexpr const char* kRecipeObject = "recipe.toml";
 
-// Names are relative to the run's address. Those that could lead out of a local directory (a part that is "." or "..") and the
-// claim are left out.
+// Names are relative to the run's address. Those that could lead out of a local directory (a part that is "." or ".."), the
+// claim, and what is in the folder of another run below this one are left out.
 struct RunObjects {
   std::map<int64_t, std::vector<std::string>> checkpoints;  // by step: objects in checkpoints/step_…/
   std::vector<std::string> others;                          // outside checkpoints/

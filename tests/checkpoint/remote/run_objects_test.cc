@@ -7,6 +7,15 @@
 namespace tessera::remote {
 namespace {
 
+// It may be training: what it has is never copied to a machine and back over newer files.
+TEST(RunObjects, AnotherRunBelowIsLeftOut) {
+  const RunObjects found = sorted_objects({"recipe.toml", "metrics.jsonl", "finer/recipe.toml", "finer/metrics.jsonl",
+                                           "finer/checkpoints/step_000000002/COMMIT", "deep/er/CLAIM", "deep/er/tb/events",
+                                           "deep/notes.txt", "finer.txt", "CLAIM"});
+  EXPECT_THAT(found.others, ::testing::ElementsAre("recipe.toml", "metrics.jsonl", "deep/notes.txt", "finer.txt"));
+  EXPECT_TRUE(found.checkpoints.empty());
+}
+
 // What a bucket lists may be anyone's: no name leads out of the directory that it is copied to.
 TEST(RunObjects, NamesThatLeadElsewhereAreLeftOut) {
   const RunObjects found = sorted_objects({"recipe.toml",
