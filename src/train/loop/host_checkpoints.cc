@@ -39,18 +39,21 @@ std::vector<json> all_say(Processes& processes, const json& own) {
   return all;
 }
 
-// Whether it is there, with the bytes that were written.
-bool is_good(const std::string& path, const CommittedFile& file) {
+enum class Found { kNothing, kDamaged, kGood };
+
+// Whether the file is there, with the bytes that were written.
+Found look_for(const std::string& path, const CommittedFile& file) {
   store::FileSystem& files = store::local_files();
   try {
     const auto info = files.info(path);
-    if (!info || info->size != file.size) return false;
+    if (!info) return Found::kNothing;
+    if (info->size != file.size) return Found::kDamaged;
     const store::Bytes bytes = files.map(path);
     const bool fits = store::crc32c(bytes.data) == file.crc32c;
     bytes.check();
-    return fits;
+    return fits ? Found::kGood : Found::kDamaged;
   } catch (const Error&) {
-    return false;  // one that can't be read
+    return Found::kDamaged;  // one that can't be read
   }
 }
 
@@ -70,25 +73,36 @@ struct Places {
   std::vector<bool> here;      // in this process's directory
 };
 
+// The Error of a file that no host has as it was written. One that is nowhere may be on a host that does not take part.
+Error no_host_has(const std::string& file, bool damaged, int64_t processes) {
+  if (damaged) return checkpoint::damaged_file(file, "no host has it as it was written");
+  return data_error(fmt::format("`{}` is on no host of the {} processes", file, processes), {},
+                    "start on all hosts that wrote the checkpoint, or go back to an earlier one with --from-step");
+}
+
 // Of the checkpoint `path`. Who leads a directory looks for all that have it. Throws a data Error where a file is nowhere.
 Places find_files(Run& run, const std::string& path, const Commit& commit) {
   const auto count = static_cast<int64_t>(commit.files.size());
-  std::vector<char> good(commit.files.size());
+  std::vector<Found> found(commit.files.size());
   if (run.leads_directory()) {
     parallel_for(count, thread_count(0, count), [&](int64_t i, int) {
       const CommittedFile& file = commit.files[static_cast<size_t>(i)];
-      good[static_cast<size_t>(i)] = is_good(store::join_path(path, file.name), file);
+      found[static_cast<size_t>(i)] = look_for(store::join_path(path, file.name), file);
     });
   }
-  run.processes.members()->barrier(fmt::format("files of step {}", commit.step), kFetchPatience);  // that all have read theirs
-  const std::vector<json> all = all_say(run.processes, good);
+  // That all have read theirs.
+  run.processes.members()->barrier(fmt::format("files of step {}", commit.step), kFetchPatience);
+  const std::vector<json> all = all_say(run.processes, found);
+  const auto says = [](Found what, size_t i) { return [what, i](const json& its) { return its.at(i).get<Found>() == what; }; };
   Places places;
   for (size_t i = 0; i < commit.files.size(); ++i) {
-    const auto owner = std::ranges::find_if(all, [i](const json& its) { return its.at(i) != 0; });
-    if (owner == all.end())
-      throw checkpoint::damaged_file(store::join_path(path, commit.files[i].name), "no host has it as it was written");
+    const auto owner = std::ranges::find_if(all, says(Found::kGood, i));
+    if (owner == all.end()) {
+      throw no_host_has(store::join_path(path, commit.files[i].name), std::ranges::any_of(all, says(Found::kDamaged, i)),
+                        run.processes.count());
+    }
     places.owner.push_back(owner - all.begin());
-    places.here.push_back(all[static_cast<size_t>(run.directory())].at(i) != 0);
+    places.here.push_back(says(Found::kGood, i)(all[static_cast<size_t>(run.directory())]));
   }
   return places;
 }

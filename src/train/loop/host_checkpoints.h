@@ -21,8 +21,8 @@ class HostCheckpoints {
 
   // The newest step before `before` that the first process has a COMMIT of. Of the others nothing.
   std::optional<int64_t> newest(int64_t before) const;
-  // What this process needs of it, with all of its headers. Throws a data Error, in all of them, where a file is on no host or
-  // damaged on all that have it (checkpoint::is_damage()); others where this process alone cannot go on.
+  // What this process needs of it, with all of its headers. Throws a data Error, in all of them, where a file is on no host, and
+  // one that is_damage() where it is damaged on all that have it; others where this process alone cannot go on.
   checkpoint::LoadedCheckpoint load(int64_t step);
   // Gives one that is damaged another name, as a directory on one host has it: `step_N.damaged`.
   void put_aside(int64_t step);

@@ -321,7 +321,7 @@ TEST_F(JointLaunchOnHosts, EachHasADirectoryOfItsOwn) {
   EXPECT_TRUE(exported(collected("12")) == exported("one"));
 }
 
-TEST_F(JointLaunchOnHosts, WhatIsOnNoHostIsPassedOver) {
+TEST_F(JointLaunchOnHosts, WhatIsDamagedIsPassedOverAndWhatIsElsewhereIsNot) {
   ASSERT_EQ(train(6, "begun").first, 0);
   // One byte is another: it is noticed by the host that has it.
   const fs::path part = folder_ / "others/checkpoints/step_000000006" / files_of("others", "06")[1];
@@ -336,9 +336,21 @@ TEST_F(JointLaunchOnHosts, WhatIsOnNoHostIsPassedOver) {
   for (const char* host : {"run", "others"})
     EXPECT_TRUE(fs::exists(folder_ / host / "checkpoints/step_000000006.damaged")) << host;
 
+  // The rest may be on a host that does not take part: nothing is changed.
+  const fs::path other = folder_ / "others/checkpoints/step_000000009" / files_of("others", "09")[1];
+  fs::rename(other, folder_ / "elsewhere");
+  const Ended without = train(12, "without");
+  EXPECT_EQ(without.first, 3) << without.err;
+  EXPECT_EQ(without.second, 3) << without.others_err;
+  EXPECT_THAT(without.err,
+              AllOf(HasSubstr("is on no host of the 2 processes"), HasSubstr("start on all hosts that wrote the checkpoint")));
+  fs::rename(folder_ / "elsewhere", other);
+  const Ended again = train(12, "again");
+  EXPECT_THAT(again.err, HasSubstr("from step 9 of 12"));
+
   // The first process's COMMIT says which checkpoints count.
   fs::remove_all(folder_ / "run/checkpoints");
-  const Ended lost = train(12, "lost");
+  const Ended lost = train(15, "lost");
   EXPECT_EQ(lost.first, 3) << lost.err;
   EXPECT_THAT(lost.err, HasSubstr("process 0 has no checkpoint of the run, and process 1 has those of steps"));
 }
