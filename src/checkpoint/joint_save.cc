@@ -108,13 +108,14 @@ void JointSave::end(const Commit& all) noexcept {
   }
 }
 
-void JointSave::tell_kept(const std::vector<int64_t>& steps) {
-  if (!writers_.other_directories().empty()) say(kKeptWord, nlohmann::json(steps).dump());
+void JointSave::tell_kept(const std::optional<std::vector<int64_t>>& steps) {
+  if (!writers_.other_directories().empty()) say(kKeptWord, steps ? nlohmann::json(*steps).dump() : "null");
 }
 
-std::vector<int64_t> JointSave::await_kept() {
+std::optional<std::vector<int64_t>> JointSave::await_kept() {
   constexpr const char* kAwaited = "process 1 has not said which checkpoints stay";
-  return parse_json(wait_for_word(kAwaited, kKeptWord), kKeptWord).get<std::vector<int64_t>>();
+  const nlohmann::json steps = parse_json(wait_for_word(kAwaited, kKeptWord), kKeptWord);
+  return steps.is_null() ? std::nullopt : std::optional(steps.get<std::vector<int64_t>>());
 }
 
 void JointSave::expect_company(std::string_view awaited) const {

@@ -83,9 +83,9 @@ class JointSave {
   void await_commit(const std::string& path);
   // Of the first: the checkpoint is committed, as `all`. Never fails.
   void end(const Commit& all) noexcept;
-  // Of the first and of those that lead other directories, after the end: the steps of the checkpoints that stay.
-  void tell_kept(const std::vector<int64_t>& steps);
-  std::vector<int64_t> await_kept();
+  // Of the first and of those that lead other directories, after the end: the steps of the checkpoints that stay; nothing: all.
+  void tell_kept(const std::optional<std::vector<int64_t>>& steps);
+  std::optional<std::vector<int64_t>> await_kept();
   // Tells the others, unless one of them has told already. Gives the reason that was told first. Never fails.
   std::string give_up(const std::string& why);
 

@@ -276,10 +276,19 @@ void CheckpointManager::save() {
 // On several hosts the first one's directory says what stays: one host may have what another one lacks.
 void CheckpointManager::remove_old(CheckpointWriter& writer) {
   if (!writers_.leads_directory()) return;
-  if (!writers_.leads()) return keep_only(files_, directory_, writer.await_kept(), save_->step, save_->run);
-  if (writers_.expect_own) writers_.expect_own();
-  apply_keep_rules(files_, directory_, rules_, save_->step, save_->run, save_->best);
-  if (writers_.several()) writer.tell_kept(steps_in(files_, directory_));
+  if (!writers_.leads()) {
+    const auto kept = writer.await_kept();
+    if (kept) keep_only(files_, directory_, *kept, save_->step, save_->run);
+    return;
+  }
+  try {
+    if (writers_.expect_own) writers_.expect_own();
+    apply_keep_rules(files_, directory_, rules_, save_->step, save_->run, save_->best);
+    writer.tell_kept(steps_in(files_, directory_));
+  } catch (const Error&) {
+    writer.tell_kept(std::nullopt);
+    throw;
+  }
 }
 
 // True when it was committed. What a disk refuses, or a system that has no memory left, costs this save; anything else is a

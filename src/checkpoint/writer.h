@@ -41,10 +41,12 @@ class CheckpointWriter {
   // that is there twice, or lacks a part, is our own bug, and nothing is committed. Gives the checkpoint's path. Of
   // several writers the first does this once all have written their groups, and the others wait for it.
   std::string commit(const std::string& state_json, const std::function<void()>& before_commit);
-  // After commit(), where the files lie on several hosts: the first says the steps of the checkpoints that stay, and who leads
-  // another directory waits for that.
-  void tell_kept(const std::vector<int64_t>& steps) { joint_->tell_kept(steps); }
-  std::vector<int64_t> await_kept() { return joint_->await_kept(); }
+  // After commit(), where the files lie on several hosts: the first says the steps of the checkpoints that stay, or nothing where
+  // it does not know, and who leads another directory waits for that.
+  void tell_kept(const std::optional<std::vector<int64_t>>& steps) {
+    if (joint_) joint_->tell_kept(steps);
+  }
+  std::optional<std::vector<int64_t>> await_kept() { return joint_->await_kept(); }
   // Removes what was written, where this is the only writer or leads its directory, and lets other writers know why; what cannot
   // be removed is left to the next sweep. Nothing after a commit. Gives why nothing was committed: what another writer told
   // before comes first. Never fails.
