@@ -86,10 +86,10 @@ TEST(Commit, HostileListsAreRefused) {
   }
   EXPECT_THROW(parse_commit(files(""), "C"), Error);
   try {
-    parse_commit(sealed("{\"format\": \"tessera checkpoint\", \"version\": 4,\n"), "C");
+    parse_commit(sealed("{\"format\": \"tessera checkpoint\", \"version\": 5,\n"), "C");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("has format version 4; this program reads versions up to 3"));
+    EXPECT_THAT(error.what(), HasSubstr("has format version 5; this program reads versions up to 4"));
   }
 }
 
