@@ -101,7 +101,7 @@ std::vector<std::vector<SavedPart>> share_out(const StateLayout& layout, int64_t
     }
   }
   for (std::vector<SavedPart>& own : parts)
-    std::ranges::stable_partition(own, [](const SavedPart& part) { return !part.shared; });
+    std::stable_partition(own.begin(), own.end(), [](const SavedPart& part) { return !part.shared; });
   return parts;
 }
 

@@ -13,7 +13,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class LrFind : public ::testing::Test {
  protected:
