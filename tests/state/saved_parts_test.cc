@@ -107,12 +107,14 @@ TEST(SavedParts, OneProcessSavesWholeArrays) {
 }
 
 TEST(SavedParts, WhatOthersHoldTooHasFilesOfItsOwn) {
-  const state::StateLayout layout = layout_on("fsdp=8", 8);
+  state::StateLayout layout =
+      state::param_layout({{"bias", {DType::kF32, {5}}, {}, false}, {"kernel", {DType::kF32, {48, 64}}, {}, false}});
+  lay_out(layout, mesh::parse_mesh("fsdp=8", 8, "mesh"), mesh::ShardingOptions());
   size_t shared = 0;
   for (const auto& share : state::share_out(layout, 4)) {
     const auto first = std::find_if(share.begin(), share.end(), [](const state::SavedPart& part) { return part.shared; });
     EXPECT_TRUE(std::all_of(first, share.end(), [](const state::SavedPart& part) { return part.shared; })) << "they come last";
-    for (auto part = first; part != share.end(); ++part) EXPECT_EQ(layout.entries[part->entry].name, "params/head/bias");
+    for (auto part = first; part != share.end(); ++part) EXPECT_EQ(layout.entries[part->entry].name, "params/bias");
     shared += static_cast<size_t>(share.end() - first);
     size_t next = 0;
     for (const checkpoint::GroupRange& group : state::group_parts(layout, share)) {
