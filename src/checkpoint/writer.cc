@@ -118,7 +118,7 @@ Condition CheckpointWriter::condition_in_place(const std::string& text) const {
   }
 }
 
-// On a disk. What the first one's host has no checkpoint for is none.
+// On a disk. On another host the first process's has no checkpoint of the step: what is there is none either.
 void CheckpointWriter::make_room(Condition condition) {
   if (condition == Condition::kHalfRemoved) return remove_checkpoint(files_, directory_, store::last_part(path_));
   put_step_aside(condition);
@@ -251,9 +251,9 @@ void CheckpointWriter::take_name() {
 // What is there of the step and is no checkpoint of the run: a person may look at it.
 void CheckpointWriter::put_step_aside(Condition condition) {
   const bool other_run = condition == Condition::kOtherRun;
+  const char* const why = other_run ? "of another run" : condition == Condition::kWhole ? "not on process 0's host" : "damaged";
   const std::string aside = put_aside(files_, directory_, store::last_part(path_), other_run ? "other_run" : kDamagedSuffix);
-  log_warning(
-      fmt::format("`{}` was there already and is {}; it is now `{}`", path_, other_run ? "of another run" : "damaged", aside));
+  log_warning(fmt::format("`{}` was there already and is {}; it is now `{}`", path_, why, aside));
 }
 
 // COMMIT lists the new files.

@@ -306,7 +306,7 @@ TEST(JointSave, AStepThatIsSavedAgainIsThereAtEveryMoment) {
           processes[failing]->files.disarm();
           const auto failure = processes[0]->manager.poll_failure();
           const LoadedCheckpoint there = load(directory / step_directory(10));
-          // A failure behind the renaming of COMMIT is told too.
+          // Where COMMIT was renamed before the failure, the new one is there.
           const bool committed = !failure || failure->committed || there.state_json == again.state_json;
           expect_snapshot(there, committed ? again : everything(10));
           processes = start(directory.path(), {1, 0}, bucket);
@@ -701,9 +701,18 @@ TEST_F(JointSaveOnHosts, TheFirstSaysWhatStays) {
   EXPECT_EQ(names_in(here_.path()), (std::vector<std::string>{"step_000000010", "step_000000030"}));
   EXPECT_EQ(names_in(there_.path()), names_in(here_.path()));
   for (const int64_t step : {10, 30}) expect_snapshot(together(step), everything(step));
+
+  // One of the step that is saved: it is no checkpoint, and gives way.
+  left.step = 40;
+  fs::copy(step_10, there_ / step_directory(40));
+  spill(store::join_path(there_ / step_directory(40), kCommitFile), commit_text(left));
+  save(processes, 40);
+  for (const auto& process : processes) EXPECT_FALSE(process->manager.poll_failure());
+  expect_snapshot(together(40), everything(40));
+  EXPECT_EQ(names_in(there_.path()), (std::vector<std::string>{"step_000000030", "step_000000040", "step_000000040.damaged"}));
 }
 
-// One of another run, of which the first process's disk knows nothing.
+// Another run's checkpoint, on the other host alone.
 TEST_F(JointSaveOnHosts, ACheckpointOfAnotherRunIsPutAside) {
   Snapshot other = everything(10);
   other.run = "other";
