@@ -297,7 +297,7 @@ int write_object(const char* url, void* context, TesseraBucketsNext next, char**
         if (got < 0) throw std::runtime_error("given up");
         check(stream->Write(part.data(), got));
       }
-      // Close() of S3 forgets an upload of which a part failed, so that nobody could give it up.
+      // Where a part failed, Close() of S3 forgets the upload, and Abort() would do nothing.
       if (in_s3) check(stream->CloseAsync().status());
     } catch (...) {
       if (in_s3) (void)stream->Flush();  // waits for parts under way, which would come after the end and stay

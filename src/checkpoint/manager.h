@@ -39,8 +39,8 @@ inline constexpr int64_t kMaxBytesInFlight = int64_t{2} << 30;
 class CheckpointManager {
  public:
   // Creates `directory` (…/checkpoints) and removes what interrupted saves of dead processes left there. Of several writers
-  // only those that lead a directory remove anything; each must be given the same saves in the same order. Several may write into
-  // a bucket, with its files; nothing of it is held open then.
+  // only those that lead a directory remove anything; each must be given the same saves in the same order. A local directory is
+  // held open; one in a bucket is not.
   CheckpointManager(std::string directory, KeepRules rules, store::FileSystem& files = store::local_files(),
                     int64_t max_bytes_in_flight = kMaxBytesInFlight, Writers writers = {});
   // Waits; a failure that nobody polled is logged as a warning.

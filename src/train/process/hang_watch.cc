@@ -97,7 +97,7 @@ void HangWatch::look(Standstill::Clock::time_point now) {
   end_(ends ? why : fmt::format("all {} processes wait for their devices; {}", members_->count(), why));
 }
 
-// Only what is news, since the coordinator keeps all that it is told.
+// Only changes: the coordinator keeps every value that was put.
 void HangWatch::tell(const Standstill::Seen& seen, const LoopView& view) {
   std::string now = how(seen);
   if (told_ == now) return;

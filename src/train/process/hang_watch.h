@@ -28,9 +28,9 @@ struct WatchedLoop {
   bool joint = false;
 };
 
-// Looks at the loop of this process every second. Where it hangs, tells the first process, which says so on its console; where
-// it hangs too long, ends it with exit code 75, of which the others learn by its lease. The thread waits for no plugin and no
-// disk.
+// Looks at the loop of this process every second. Where it hangs, tells the first process, which says so on its console. Where
+// it hangs too long, ends it with exit code 75; the lease of a process that ended tells the others. The thread waits for no plugin
+// and no disk.
 //
 // Where the plugin sums over processes, one that waits for its devices may wait for a process that hangs. Whoever hangs by
 // itself ends, and the others hear that it is gone. Only once all of them have waited for their devices for too long, the first

@@ -83,8 +83,8 @@ struct Run {
   const std::string bucket;  // its address there, where `saves_jointly`; empty: `home` has the checkpoints
   const std::string home;    // the run's directory, which the leader chooses
   Workdir workdir;           // that directory; of a process that does not lead, its own
-  const std::vector<int64_t>
-      directory_of;  // of each process, where they save jointly on disks (directory_of_each()); else empty
+  // Where the processes save jointly on disks: of each the first one with the same directory (directory_of_each()). Else empty.
+  const std::vector<int64_t> directory_of;
   const std::optional<store::DirectoryLock> host_lock;  // on `home`, of who leads it on another host
   const state::RunDescription description;
   std::string name;                        // whose the checkpoints are; as those say that the run goes on from

@@ -31,7 +31,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-// A loop that is told where it is.
+// A loop whose place the test sets.
 struct PlayedLoop {
   LoopView view = {.phase = {}, .step = 5, .waited_for_others = 0, .file = {}};
   int64_t phases = 0;

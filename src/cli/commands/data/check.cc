@@ -177,8 +177,8 @@ data::CheckReport check(const NamedSource& one) {
 // The files of training by the hashes of their bytes, and what of them an evaluator has too.
 class FilesOfTraining {
  public:
-  // The names of the evaluator's files that are training's; nothing of other sources, nor of the source of training itself,
-  // which is named on purpose or divided by data.fold. Training comes before evaluators.
+  // The names of an evaluator's files that training has too. None where the evaluator has training's own source: that is named on
+  // purpose, or divided by data.fold. To be called for training before evaluators.
   std::vector<std::string> take(const NamedSource& one, const data::CheckReport& report) {
     std::vector<std::string> shared;
     const bool training = one.key == "data" || one.key.starts_with("data.mix.");
