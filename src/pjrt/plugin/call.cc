@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/text/text.h"
 
@@ -58,6 +61,25 @@ void throw_pjrt_error(const Plugin& plugin, const char* call, PJRT_Error* error)
   destroy_error(plugin, error);
   throw PjrtError(call, status, fmt::format("{}: {}: {}", call, status_name(status), message), plugin.version_line(),
                   help_for(status));
+}
+
+void throw_plugin_exception(const Plugin& plugin, const char* call) {
+  std::string words = "an exception";
+  try {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const std::exception& error) {
+    words = error.what();
+  } catch (...) {  // of another C++ library: it has no words
+  }
+  constexpr int kStatus = PJRT_Error_Code_INTERNAL;
+  throw PjrtError(call, kStatus, fmt::format("{}: {}: the plugin threw: {}", call, status_name(kStatus), words),
+                  plugin.version_line(), help_for(kStatus));
 }
 
 void throw_missing_function(const Plugin& plugin, const char* name) {

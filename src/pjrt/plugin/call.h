@@ -5,7 +5,7 @@
 //   use(out.executable);
 //
 // It fills struct_size from the header, makes sure that the plugin's table has the function, and turns a PJRT_Error into a
-// thrown PjrtError that names the call.
+// thrown PjrtError that names the call; likewise an exception of the plugin, which should throw none.
 
 #include <pjrt_c_api.h>
 
@@ -20,6 +20,9 @@ namespace tessera::pjrt {
 // Destroys `error` (not null) and throws the PjrtError made from it. `call` is the C function or what was waited for.
 [[noreturn]] void throw_pjrt_error(const Plugin& plugin, const char* call, PJRT_Error* error);
 void destroy_error(const Plugin& plugin, PJRT_Error* error) noexcept;
+// In a handler of an exception that came out of the plugin: throws a PjrtError (INTERNAL) with its words. Those that say that memory
+// or threads have run out pass as they are.
+[[noreturn]] void throw_plugin_exception(const Plugin& plugin, const char* call);
 // The plugin's table is too short for `name`, or leaves it empty.
 [[noreturn]] void throw_missing_function(const Plugin& plugin, const char* name);
 
@@ -36,7 +39,17 @@ struct PjrtCall {
   Args operator()(Args args) const {
     if (!available()) throw_missing_function(plugin, name);
     args.struct_size = args_size;
-    if (PJRT_Error* error = (plugin.api()->*kMember)(&args)) throw_pjrt_error(plugin, name, error);
+    PJRT_Error* error = nullptr;
+    try {
+      error = (plugin.api()->*kMember)(&args);
+    } catch (const InternalError&) {  // of ours, which the plugin called
+      throw;
+    } catch (const Error&) {
+      throw;
+    } catch (...) {
+      throw_plugin_exception(plugin, name);
+    }
+    if (error) throw_pjrt_error(plugin, name, error);
     return args;
   }
   // Nothing when the plugin lacks the function or answers UNIMPLEMENTED; other failures throw.

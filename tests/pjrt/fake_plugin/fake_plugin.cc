@@ -2,11 +2,12 @@
 //   1 another major version   2 a table that ends in the middle of PJRT_Client_Create   3 a table with an empty entry there
 //   4 PJRT_Plugin_Initialize fails with RESOURCE_EXHAUSTED
 // Two are right and have a profiler, which the CPU plugin has not: 5 one that works, 6 one that does not start. They have no
-// device, and say why on stderr.
+// device, and say why on stderr. And again wrong: 8 PJRT_Plugin_Initialize throws.
 #include <pjrt_c_api.h>
 
 #include <cstdio>
 #include <cstring>
+#include <stdexcept>
 
 // Opaque to callers of the C API; every fake error is this one.
 struct PJRT_Error {};
@@ -29,6 +30,7 @@ PJRT_Error* error_code(PJRT_Error_GetCode_Args* args) {
 }
 
 PJRT_Error* initialize(PJRT_Plugin_Initialize_Args* args) {
+  if (TESSERA_FAKE == 8) throw std::out_of_range("no such key");
   if (TESSERA_FAKE != 4 && args->struct_size == PJRT_Plugin_Initialize_Args_STRUCT_SIZE) return nullptr;
   ++g_live_errors;
   return &g_error;

@@ -227,6 +227,17 @@ TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
   EXPECT_EQ(live_errors(), 0);
 }
 
+TEST(Plugin, AnExceptionOfAPluginIsAnErrorOfTheDevice) {
+  try {
+    Plugin::load(testing::fake_plugin_path(8));
+    FAIL();
+  } catch (const PjrtError& error) {
+    EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: INTERNAL: the plugin threw: no such key");
+    EXPECT_THAT(error.where(), HasSubstr("PJRT C API 0.7"));
+    EXPECT_EQ(error.code(), Exit::kDevice);
+  }
+}
+
 TEST(Plugin, ErrorsOfConnectionsAreThoseOfPeers) {
   const auto error = [](int status, const char* what) { return PjrtError("PJRT_Event_Await", status, what, {}, {}); };
   for (const int status : {4, 10, 14}) EXPECT_TRUE(is_of_connection(error(status, "said by another process"))) << status;
