@@ -1,7 +1,8 @@
 // Times one training step of Tessera: the program that `tessera train` compiles for the same recipe, on a batch that is already
 // on the device.
 //
-//   bench_step TASK BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16; and platform=cuda
+//   bench_step TASK BATCH STEPS [key=value …]      as in a recipe: model.remat=dots dtype=bf16; and platform=cuda, kernels=false,
+//                                                  cudnn=false (attention of GPUs in plain ops)
 //
 // Prints {"name", "batch", "compile_seconds", "seconds": [one for each timed step], "cpu_seconds": [the same], "loss",
 // "state_bytes", "temporary_bytes", "peak_bytes"}. With STEPS 0, the program's text is printed instead and nothing is run.
@@ -104,11 +105,13 @@ class StepBench {
     std::string dtype = "f32";
     recipe.bind_field("dtype", &dtype, "");
     options.compute = parse_dtype(dtype);
+    bool cudnn = true;
+    recipe.bind_field("cudnn", &cudnn, "");
     spread(recipe);
     recipe.finish();
     if (kernels) options.kernels = host::register_kernels(*client_);
     options.gpus = client_->platform_name() == "cuda";
-    if (options.gpus) options.cudnn_works = train::CudnnTrials(*client_, pjrt::ExecutableCache(""));
+    if (options.gpus && cudnn) options.cudnn_works = train::CudnnTrials(*client_, pjrt::ExecutableCache(""));
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);

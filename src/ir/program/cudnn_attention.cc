@@ -31,12 +31,16 @@ std::string forward_products() {
                      product("bmm2_dot_dimension_numbers", kOfScores, kKeys, kOfArrays, kTokens));
 }
 
+// Programs that make these calls are compiled to be deterministic. XLA's compiler then sets this in the first of several equal calls,
+// compiles that one, and does not find what it compiled for the others, unless they all say so from the start.
+constexpr std::string_view kDeterministic = R"("force_deterministic": true)";
+
 std::string backward_products() {
-  return fmt::format("{}, {}, {}, {}",
+  return fmt::format("{}, {}, {}, {}, {}",
                      product("bmm1_grad_gemm1_dot_dimension_numbers", kOfScores, kQueries, kOfArrays, kTokens),
                      product("bmm1_grad_gemm2_dot_dimension_numbers", kOfScores, kKeys, kOfArrays, kTokens),
                      product("bmm2_grad_gemm1_dot_dimension_numbers", kOfScores, kQueries, kOfArrays, kTokens),
-                     product("bmm2_grad_gemm2_dot_dimension_numbers", kOfArrays, kWidth, kOfArrays, kWidth));
+                     product("bmm2_grad_gemm2_dot_dimension_numbers", kOfArrays, kWidth, kOfArrays, kWidth), kDeterministic);
 }
 
 // xla.gpu.GpuBackendConfig (xla/service/gpu/backend_configs.proto) as JSON. The compiler asks cuDNN for algorithm and workspace.

@@ -1,6 +1,7 @@
 #pragma once
 // Attention by cuDNN's fused kernels, which hold no scores in memory. XLA's compiler for NVIDIA GPUs knows them as custom calls of
-// reserved names; operands, results and configuration are those of JAX's dot_product_attention(implementation="cudnn").
+// reserved names; operands, results and configuration are those of JAX's dot_product_attention(implementation="cudnn"), and the
+// gradient is summed up in a fixed order.
 
 #include <compare>
 #include <cstdint>

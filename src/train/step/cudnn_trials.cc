@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,8 +28,8 @@ constexpr const char* kName = "attention_trial";
 constexpr int64_t kExamples = 2;
 
 // In [-scale, scale): at random, since attention averages a pattern away, and what is left of it would be rounding alone.
-Value numbers(const char* name, int64_t tokens, const ir::AttentionSizes& sizes, double scale) {
-  const Value key = ir::fold_in(ir::make_key(0), std::string_view(name));
+Value numbers(const std::string& name, int64_t tokens, const ir::AttentionSizes& sizes, double scale) {
+  const Value key = ir::fold_in(ir::make_key(0), name);
   return ir::convert(ir::random_uniform(key, {kExamples, tokens, sizes.heads, sizes.width}, -scale, scale), DType::kBF16);
 }
 
@@ -45,13 +45,10 @@ Value largest(Value x) {
   return ir::select(ir::is_finite(total), ir::reduce_max(size, {0, 1, 2, 3}), total);
 }
 
-}  // namespace
-
-std::unique_ptr<ir::Graph> trial_graph(const ir::AttentionSizes& sizes) {
-  auto graph = std::make_unique<ir::Graph>();
-  const ir::GraphScope scope(*graph);
-  const Value q = numbers("q", sizes.queries, sizes, 4), k = numbers("k", sizes.keys, sizes, 1);
-  const Value v = numbers("v", sizes.keys, sizes, 1), cotangent = numbers("cotangent", sizes.queries, sizes, 1);
+// Of one call and its gradient: what trial_graph() says of its results. `block` names its numbers.
+Values differences(const std::string& block, const ir::AttentionSizes& sizes) {
+  const Value q = numbers(block + "q", sizes.queries, sizes, 4), k = numbers(block + "k", sizes.keys, sizes, 1);
+  const Value v = numbers(block + "v", sizes.keys, sizes, 1), cotangent = numbers(block + "cotangent", sizes.queries, sizes, 1);
   Values found = ir::cudnn_attention_gradient(q, k, v, cotangent);
   found.insert(found.begin(), ir::cudnn_attention(q, k, v));
 
@@ -60,9 +57,21 @@ std::unique_ptr<ir::Graph> trial_graph(const ir::AttentionSizes& sizes) {
   const Value plain = plain_attention(wide[0], wide[1], wide[2]);
   Values wanted = ir::vjp({plain}, {ir::widen(cotangent)}, wide);
   wanted.insert(wanted.begin(), plain);
+  Values results;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    graph->results.push_back(largest(ir::widen(found[i]) - wanted[i]));
-    graph->results.push_back(largest(wanted[i]));
+    results.push_back(largest(ir::widen(found[i]) - wanted[i]));
+    results.push_back(largest(wanted[i]));
+  }
+  return results;
+}
+
+}  // namespace
+
+std::unique_ptr<ir::Graph> trial_graph(const ir::AttentionSizes& sizes) {
+  auto graph = std::make_unique<ir::Graph>();
+  const ir::GraphScope scope(*graph);
+  for (const char* block : {"first ", "second "}) {
+    for (const Value result : differences(block, sizes)) graph->results.push_back(result);
   }
   return graph;
 }

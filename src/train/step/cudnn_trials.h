@@ -13,8 +13,8 @@
 
 namespace tessera::train {
 
-// Called with sizes, it compiles attention of two examples and its gradient for one device, runs them, and compares them with plain
-// ops in f32. It tries the same sizes once, and says in a note where they don't work. Copies share their results. The client must
+// Called with sizes, it compiles attention of two examples and its gradient for one device, twice in one program as in a model's
+// blocks, runs them, and compares them with plain ops in f32. It tries the same sizes once, and says in a note where they don't work. Copies share their results. The client must
 // outlive them.
 class CudnnTrials {
  public:
@@ -31,8 +31,8 @@ class CudnnTrials {
       std::make_shared<std::map<ir::AttentionSizes, std::string>>();
 };
 
-// The graph of a trial, without parameters. Its results are scalars of f32, two each for attention's result and the cotangents of q,
-// k and v: the largest difference between cuDNN's and the plain ones, and the largest of the plain ones.
+// The graph of a trial, without parameters. Its results are scalars of f32, for each of the two calls two for attention's result and
+// for the cotangents of q, k and v: the largest difference between cuDNN's and the plain ones, and the largest of the plain ones.
 std::unique_ptr<ir::Graph> trial_graph(const ir::AttentionSizes& sizes);
 // What is wrong with these results; empty: nothing.
 std::string trial_problem(const std::vector<float>& results);

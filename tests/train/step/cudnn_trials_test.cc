@@ -56,6 +56,19 @@ TEST(CudnnTrials, RefuseAnotherMeaning) {
   refused([](ir::Values& results) { results[0] = ir::log(results[0] * 0.0 - 1.0); }, false);  // no numbers
 }
 
+// What a program with one call can do and another can't: XLA has lost the second of two equal ones.
+TEST(CudnnTrials, RefuseWhatWorksOnce) {
+  int calls = 0;
+  EXPECT_THAT(problem({6, 6, 2, 16},
+                      [&](const ir::Values& operands) {
+                        ir::Values results = testing::play_cudnn(operands);
+                        if (operands.size() > 3 && ++calls == 2) results[0] = ir::zeros_like(results[0]);
+                        return results;
+                      }),
+              StartsWith("its results are off by"));
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(CudnnTrials, TakeTheWordOfAPluginThatKnowsNoSuchCall) {
   const CudnnTrials trials(*testing::cpu_client(), pjrt::ExecutableCache(""));
   const ir::AttentionSizes sizes{4, 4, 1, 8};
