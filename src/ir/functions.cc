@@ -1,6 +1,7 @@
 #include "ir/functions.h"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ir/composite.h"
@@ -30,6 +31,12 @@ Value standardize(Value x, double epsilon) {
   const Value centred = wide - mean(wide, {-1}, true);
   const Value inverse = rsqrt(mean(square(centred), {-1}, true) + epsilon);
   return convert(centred * inverse, x.dtype());
+}
+
+Value sum_over_rows(Value x) {
+  Dims dims = range(x.rank());
+  dims.pop_back();
+  return sum(x, dims);
 }
 
 Value relu(Value x) {
@@ -150,6 +157,39 @@ Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding) {
   w.strides = {1, stride, stride, 1};
   w.padding = {{0, 0}, {padding, padding}, {padding, padding}, {0, 0}};
   return reduce_window(Reduce::kMax, x, w);
+}
+
+Value max_pool2d_gradient(Value x, Value cotangent, int64_t window, int64_t stride, int64_t padding) {
+  TESSERA_CHECK(window <= kMaxPoolWindow, "places of a window of {0} x {0} in a byte", window);
+  const int64_t h = x.dim(1), w = x.dim(2), rows = cotangent.dim(1), columns = cotangent.dim(2);
+  const Value lowest = constant(-std::numeric_limits<double>::infinity(), x.dtype());
+  const Value padded = pad(x, lowest, {0, padding, padding, 0}, {0, padding, padding, 0});
+  // What all windows see at one of their places.
+  const auto seen = [&](int64_t r, int64_t c) {
+    return slice(padded, {0, r, c, 0}, {x.dim(0), r + stride * (rows - 1) + 1, c + stride * (columns - 1) + 1, x.dim(3)},
+                 {1, stride, stride, 1});
+  };
+  const auto number = [&](int64_t place) { return constant(static_cast<double>(place), DType::kU8, cotangent.dims()); };
+  Value largest = seen(0, 0), at = number(0);
+  for (int64_t place = 1; place < window * window; ++place) {
+    const Value next = seen(place / window, place % window), larger = compare(Compare::kGt, next, largest);
+    largest = select(larger, next, largest);
+    at = select(larger, number(place), at);
+  }
+  at = optimization_barrier({at})[0];  // or XLA would look for the largest again for every number of x
+
+  const Value wide = widen(cotangent), zero = zeros_like(wide);
+  Value sum;
+  for (int64_t place = 0; place < window * window; ++place) {
+    const int64_t top = place / window - padding, left = place % window - padding;
+    const Value taken = select(compare(Compare::kEq, at, number(place)), wide, zero);
+    const Value back =
+        pad(taken, constant(0, wide.dtype()), {0, top, left, 0},
+            {0, h - top - stride * (rows - 1) - 1, w - left - stride * (columns - 1) - 1, 0}, {0, stride - 1, stride - 1, 0});
+    sum = sum ? sum + back : back;
+  }
+  // Or XLA would take the sum apart again in sums over it, as those of a batch norm's gradient, and in f32.
+  return optimization_barrier({convert(sum, x.dtype())})[0];
 }
 
 }  // namespace tessera::ir

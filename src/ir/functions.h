@@ -27,6 +27,7 @@ Values split_heads(Value x, int64_t tokens, int64_t parts, int64_t heads);
 Value merge_heads(Value x);  // [batch, tokens, heads, width] -> [batch * tokens, heads * width]
 
 Value square(Value x);
+Value sum_over_rows(Value x);                                // over all dimensions but the last
 Value pack(const Values& scalars);                           // [their number]
 Value one_hot(Value indices, int64_t classes, DType dtype);  // [.., ] -> [.., classes]; an index outside gives zeros
 Value take(Value table, Value indices);                      // rows of table[n, ..] at integer indices[..]; indices are clamped
@@ -34,6 +35,10 @@ Value argmax(Value x, int64_t axis);                         // i32; the first o
 // Values and i32 indices of the k largest along the last axis, descending; ties keep the lower index first.
 std::pair<Value, Value> top_k(Value x, int64_t k);
 Value max_pool2d(Value x, int64_t window, int64_t stride, int64_t padding = 0);  // NHWC
+// The cotangent of x for that of its max_pool2d, summed up in f32. The first of several largest numbers gets all. In two passes: where
+// each window's largest is, and what comes of the windows that see a number. Windows are up to kMaxPoolWindow wide.
+inline constexpr int64_t kMaxPoolWindow = 15;
+Value max_pool2d_gradient(Value x, Value cotangent, int64_t window, int64_t stride, int64_t padding);
 // sqrt(sum of squares), f32 scalar. `specs`: where each array lies on the mesh, or nothing.
 Value global_norm(const Values& xs, const std::vector<mesh::PartitionSpec>& specs = {});
 

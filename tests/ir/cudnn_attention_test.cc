@@ -175,7 +175,7 @@ TEST(GpuTarget, LeavesAttentionToCudnnWhereItWorks) {
   EXPECT_FALSE(takes(self_attention(5), {{10, 72}}, DType::kF32)) << "cuDNN has none for f32";
   EXPECT_FALSE(takes(attention(), {{2, 5, 3, 12}, {2, 7, 3, 12}, {2, 7, 3, 12}}));
   EXPECT_FALSE(takes(attention(), {{2, 5, 3, 136}, {2, 7, 3, 136}, {2, 7, 3, 136}}));
-  EXPECT_FALSE(takes({"max_pool", Window{}, nullptr}, {{2, 4, 4, 8}}));
+  EXPECT_FALSE(takes({"convolution", Window{}, nullptr}, {{2, 4, 4, 8}}));
   EXPECT_EQ(asked.size(), 4) << "none of these can work";
   EXPECT_FALSE(GpuTarget().takes(self_attention(5), {{kBF16, {10, 72}}}));
 }

@@ -17,9 +17,11 @@
 namespace tessera::ir {
 namespace {
 
+constexpr const char *kMaxPool = "max_pool", *kMaxPoolGradient = "max_pool_gradient";
 constexpr const char *kAttention = "attention", *kAttentionGradient = "attention_gradient", *kSelfAttention = "self_attention",
                      *kSelfAttentionGradient = "self_attention_gradient";
 
+bool is_max_pool(const std::string& name) { return name == kMaxPool || name == kMaxPoolGradient; }
 bool is_attention(const std::string& name) { return name == kAttention || name == kAttentionGradient; }
 bool is_self_attention(const std::string& name) { return name == kSelfAttention || name == kSelfAttentionGradient; }
 
@@ -54,6 +56,8 @@ Values call_cudnn(const Composite& composite, const Values& x) {
 }  // namespace
 
 bool GpuTarget::takes(const Composite& composite, const std::vector<TensorType>& operands) const {
+  // XLA's select_and_scatter writes five arrays of indices first.
+  if (is_max_pool(composite.name())) return composite.attributes<Window>().window <= kMaxPoolWindow;
   if (!cudnn_works_ || (mesh_ && mesh_->size("tensor") > 1)) return false;
   const std::optional<Attention> attention = attention_of(composite, operands);
   if (!attention || !is_cudnn_width(attention->sizes.width)) return false;
@@ -65,6 +69,11 @@ std::unique_ptr<Graph> GpuTarget::select_kernels(const Graph& lowered) const {
   return rewrite(lowered, [&](const Node& node, const Values& operands) -> std::optional<Values> {
     if (node.op != &kOpComposite) return std::nullopt;
     const auto& composite = *node.attr<std::shared_ptr<const Composite>>("_composite");
+    if (composite.name() == kMaxPool) return composite.decompose(operands);
+    if (composite.name() == kMaxPoolGradient) {
+      const auto& w = composite.attributes<Window>();
+      return Values{max_pool2d_gradient(operands[0], operands[1], w.window, w.stride, w.padding)};
+    }
     const auto call = [&](const Values& local) { return call_cudnn(composite, local); };
     return mesh_ ? shard_map(*mesh_, operands, std::vector<int64_t>(operands.size(), 0), call) : call(operands);
   });

@@ -27,6 +27,7 @@ class GpuTarget final : public Target {
   bool stacks_slowly() const override { return true; }
   // XLA fills stacks with zeros, and writes and reads their slices in kernels of their own: figures in docs/benchmarks.md.
   bool unrolls_blocks() const override { return true; }
+  bool keeps_statistics() const override { return true; }
   bool gathers_first_dimension_fast() const override { return false; }
   bool widens_bf16() const override { return false; }
 

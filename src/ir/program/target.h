@@ -32,6 +32,9 @@ class Target {
   // Blocks of layers are written out, and no loop: what their gradients read is not stacked and taken apart again, and what they
   // compute again stays apart from what was computed first (ScanOptions::prevent_cse).
   virtual bool unrolls_blocks() const = 0;
+  // Norms keep means and deviations in arrays, and have gradients of few passes over memory. Left to itself XLA computes those of
+  // rows again in every kernel that reads them, and such a kernel can't sum over rows: it writes all normed rows in f32 first.
+  virtual bool keeps_statistics() const = 0;
   // All-gathers are fast along the first dimension only.
   virtual bool gathers_first_dimension_fast() const = 0;
   // Arithmetic in bf16 is done in f32. That holds for writing to a part of an array too, so a loop that fills a stack would
