@@ -111,11 +111,17 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   if (wanted() && several_slices(environment)) ask_tpu(environment, id, count);
   if (wanted()) ask_schedulers(kPods, environment, id, count);
   if (wanted()) ask_tpu(environment, id, count);
-  if (!id && !count) return {};
+  // The pod of a host by itself may have the coordinator's address, as all others.
+  const bool alone = options.coordinator.empty() || environment("TPU_WORKER_HOSTNAMES");
+  if (!id && !count && alone) return {};
   constexpr const char* kHelp =
       "give each process --num-processes, --process-id and --coordinator-address, or start them with "
       "tessera launch";
-  if (!count) throw usage_error("--process-id is given, and not how many processes there are", {}, kHelp);
+  if (!count) {
+    throw usage_error(
+        fmt::format("{} is given, and not how many processes there are", id ? "--process-id" : "--coordinator-address"), {},
+        kHelp);
+  }
   if (*count == 1) return {};
   if (!id) throw usage_error(fmt::format("this is one of {} processes, and nothing says which", *count), {}, kHelp);
   if (*id >= *count) {

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Environment environment(std::map<std::string, std::string> values) {
+Environment environment(const std::map<std::string, std::string>& values) {
   return [values](const char* name) -> std::optional<std::string> {
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional(found->second);
@@ -112,6 +112,8 @@ TEST(Place, IsToldByPmixWhereThatIsThere) {
 
 TEST(Place, MistakesAreExplained) {
   EXPECT_THAT(message_of({.process_id = 1}), HasSubstr("not how many processes there are"));
+  EXPECT_THAT(message_of({.coordinator = "host"}),
+              HasSubstr("--coordinator-address is given, and not how many processes there are"));
   EXPECT_THAT(message_of({.num_processes = 2}), HasSubstr("one of 2 processes, and nothing says which"));
   EXPECT_THAT(message_of({2, 2, "host", ""}), HasSubstr("--process-id is 2, and there are 2 processes"));
   EXPECT_THAT(message_of({0, 2, "", ""}), HasSubstr("2 processes need a coordinator"));
