@@ -110,7 +110,7 @@ class StepBench {
     spread(recipe);
     recipe.finish();
     if (kernels) options.kernels = host::register_kernels(*client_);
-    options.gpus = client_->platform_name() == "cuda";
+    options.gpus = options.keeps_activations = client_->platform_name() == "cuda";
     if (options.gpus && cudnn) options.cudnn_works = train::CudnnTrials(*client_, pjrt::ExecutableCache(""));
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};

@@ -48,6 +48,7 @@ class Target : public ir::Target {
   // Compiling takes longer than stacks do, but for blocks of a few calls, which ask for it themselves (nn/blocks/blocks.h).
   bool unrolls_blocks() const override { return false; }
   bool keeps_statistics() const override { return false; }
+  bool keeps_activations() const override { return false; }
   // XLA transposes the whole array before and after a gather along another dimension, one number at a time.
   bool gathers_first_dimension_fast() const override { return !kernels_.empty() && devices_.mesh; }
   bool widens_bf16() const override { return !kernels_.empty(); }

@@ -155,6 +155,7 @@ Values optimization_barrier(const Values& xs);
 struct RematPolicy {
   enum class Kind { kSaveNothing, kSaveNamed, kSaveAll } kind = Kind::kSaveNothing;
   std::vector<std::string> names;  // for kSaveNamed: names given by checkpoint_name
+  bool automatic = false;          // layers take kSaveAll in its place for targets that keep all (Target::keeps_activations)
 };
 struct ScanOptions {
   RematPolicy remat;

@@ -36,7 +36,7 @@ struct BiTOptions {
   std::optional<int64_t> image_size, classes;
   double head_dropout = 0, drop_path = 0;
   bool head_zeros = false;
-  std::string remat = "dots";
+  std::string remat = "auto";
 
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -52,7 +52,8 @@ struct BiTOptions {
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth of the last block; grows linearly from 0 at the first of all stages");
     field("remat", remat,
-          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the convolutions) or "
+          may_change("what the backward pass recomputes of each block: auto (none on GPUs where that fits, else dots), full "
+                     "(all), none, dots (all but the convolutions) or "
                      "save(names…) of conv1, conv2, conv3"));
   }
 };

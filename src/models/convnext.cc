@@ -32,7 +32,7 @@ struct ConvNeXtOptions {
   std::optional<std::string> variant;
   std::vector<int64_t> dims = {96, 192, 384, 768}, depths = {3, 3, 9, 3}, kernel_sizes = {7};
   std::optional<int64_t> image_size, classes;
-  std::string stem = "patch", gelu = "exact", remat = "dots";
+  std::string stem = "patch", gelu = "exact", remat = "auto";
   int64_t patch = 4, head_hidden = 0;
   double norm_epsilon = 1e-6;
   std::optional<double> layer_scale = 1e-6;
@@ -60,7 +60,8 @@ struct ConvNeXtOptions {
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth of the last block; grows linearly from 0 at the first of all stages");
     field("remat", remat,
-          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+          may_change("what the backward pass recomputes of each block: auto (none on GPUs where that fits, else dots), full "
+                     "(all), none, dots (all but the products) or "
                      "save(names…) of conv_dw, fc1, fc2"));
   }
 };

@@ -34,7 +34,7 @@ struct MixerOptions {
   std::optional<int64_t> width, depth, patch, token_dim, channel_dim, image_size, classes;
   double norm_epsilon = 1e-6, layer_scale = 1e-4, head_bias = 0;
   double dropout = 0, head_dropout = 0, drop_path = 0;
-  std::string remat = "dots";
+  std::string remat = "auto";
 
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -53,7 +53,8 @@ struct MixerOptions {
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth, the same in every block");
     field("remat", remat,
-          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+          may_change("what the backward pass recomputes of each block: auto (none on GPUs where that fits, else dots), full "
+                     "(all), none, dots (all but the products) or "
                      "save(names…) of tokens, fc1, fc2"));
   }
 };

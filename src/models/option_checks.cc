@@ -132,11 +132,11 @@ FailOption OptionChecks::within(std::string prefix) const {
 ir::RematPolicy OptionChecks::remat(const std::string& text, const std::vector<std::string>& products) const {
   using Kind = ir::RematPolicy::Kind;
   const Call call = parse_call(text, "remat");
-  const size_t kind = choose("remat", call.name, {"full", "none", "dots", "save"});
-  if (kind != 3 && !call.args.empty()) fail("remat", fmt::format("`{}` takes no arguments", call.name));
+  const size_t kind = choose("remat", call.name, {"full", "none", "auto", "dots", "save"});
+  if (kind != 4 && !call.args.empty()) fail("remat", fmt::format("`{}` takes no arguments", call.name));
   if (kind < 2) return {kind == 0 ? Kind::kSaveNothing : Kind::kSaveAll, {}};
-  ir::RematPolicy policy{Kind::kSaveNamed, {}};
-  if (kind == 2) policy.names = products;
+  ir::RematPolicy policy{.kind = Kind::kSaveNamed, .names = {}, .automatic = kind == 2};
+  if (kind != 4) policy.names = products;
   for (const CallArg& arg : call.args) policy.names.push_back(products[choose("remat", arg.value, products)]);
   return policy;
 }

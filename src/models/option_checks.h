@@ -49,7 +49,7 @@ class OptionChecks {
   void check_sincos2d(const char* key, int64_t width) const;
   // For the options of a part of the model: its errors name the option after `prefix`, as "text.". Refers to this object.
   FailOption within(std::string prefix) const;
-  // "full", "none", "dots" or "save(names…)" of `products`, a block's names for remat policies.
+  // "auto", "full", "none", "dots" or "save(names…)" of `products`, a block's names for remat policies.
   ir::RematPolicy remat(const std::string& text, const std::vector<std::string>& products) const;
 
  private:

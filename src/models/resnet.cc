@@ -35,7 +35,7 @@ const std::vector<std::string>& products() {
 
 struct ResNetOptions {
   std::optional<std::string> variant;
-  std::string block = "bottleneck", norm = "batch", stem = "plain", remat = "dots";
+  std::string block = "bottleneck", norm = "batch", stem = "plain", remat = "auto";
   std::vector<int64_t> depths = {3, 4, 6, 3}, dims = {64, 128, 256, 512};
   int64_t stem_width = 64, groups = 1, base_width = 64;
   bool avg_down = false, zero_init_last = true;
@@ -68,7 +68,8 @@ struct ResNetOptions {
         "parts of a training batch that have batch norms of their own, as the views of split(3): timm's --split-bn; the first "
         "part's evaluate");
     field("remat", remat,
-          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the convolutions) or "
+          may_change("what the backward pass recomputes of each block: auto (none on GPUs where that fits, else dots), full "
+                     "(all), none, dots (all but the convolutions) or "
                      "save(names…) of conv1, conv2, conv3"));
   }
 };

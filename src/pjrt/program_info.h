@@ -1,6 +1,7 @@
 #pragma once
 // What a compiler says of a program it has compiled, loaded on devices or not.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,9 @@ struct CompiledMemory {
   int64_t temporaries = 0;
   int64_t generated_code = 0;
   int64_t peak = 0;  // what must be free at the worst moment, arguments included; 0 where the plugin does not tell
+
+  // Plugins that leave some of the peak out (CPU) give less than what is there at once for certain.
+  int64_t at_worst() const { return std::max(peak, arguments + outputs - aliased); }
 };
 
 CompiledMemory memory_of(const Plugin& plugin, PJRT_Executable* executable);

@@ -21,7 +21,6 @@ struct CpuCase {
 // The step compiled for virtual CPU devices, as many as the mesh has or a smaller mesh of the same parts.
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device);
 
-double peak_bytes(const pjrt::CompiledMemory& memory);
 // `cpu`: what compile_on_cpu gave for the case, where that is known already.
 Plan plan_case(const Case& c, const Target& target, const PlanOptions& options, const CpuCase* cpu = nullptr);
 

@@ -503,6 +503,7 @@ class Taker : public Target {
   bool stacks_slowly() const override { return false; }
   bool unrolls_blocks() const override { return false; }
   bool keeps_statistics() const override { return false; }
+  bool keeps_activations() const override { return false; }
   bool gathers_first_dimension_fast() const override { return false; }
   bool widens_bf16() const override { return false; }
 

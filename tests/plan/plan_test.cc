@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
+#include "pjrt/plugin/error.h"
 #include "plan/proposals.h"
 #include "store/file.h"
 #include "store/temp_dir.h"
@@ -266,6 +267,40 @@ class Boundless : public Target {
  private:
   std::function<Compiled()> compiler_;
 };
+
+// Hardware with so many bytes.
+class Small : public Target {
+ public:
+  Small(double memory, std::function<Compiled(const train::Program&)> compiler) : compiler_(std::move(compiler)) {
+    name_ = "small";
+    memory_ = memory;
+  }
+  Compiled compile(const train::Program& program) const override { return compiler_(program); }
+
+ private:
+  std::function<Compiled(const train::Program&)> compiler_;
+};
+
+TEST(Plan, OfGpusComputesActivationsAgainWhereARunDoes) {
+  const Case c(small_recipe({"model.remat=auto", "mesh=replica=1"}), {}, 1, true);
+  ASSERT_TRUE(c.program.smaller);
+  const CpuCase counted{};
+  const auto peak = [&](double memory) {
+    const Small target(memory, [](const train::Program& program) {
+      Compiled out;
+      out.memory.peak = program.smaller ? 700 : 100;
+      return out;
+    });
+    return plan_case(c, target, options("cpu:1"), &counted).peak;
+  };
+  EXPECT_EQ(peak(1200), 700) << "0.8 of three quarters are 720";
+  EXPECT_EQ(peak(1100), 100);
+  const Small refuses(1200, [](const train::Program& program) {
+    if (program.smaller) throw pjrt::PjrtError("PJRT_Client_Compile", 8, "RESOURCE_EXHAUSTED", {}, {});
+    return Compiled{};
+  });
+  EXPECT_TRUE(plan_case(c, refuses, options("cpu:1"), &counted).fits);
+}
 
 std::vector<Proposal> proposals_for(const Target& target, const ReadRecipe& read) {
   return find_proposals(read, Case(read, {}, 1), target, options("cpu:1"));

@@ -35,6 +35,8 @@ class Target {
   // Norms keep means and deviations in arrays, and have gradients of few passes over memory. Left to itself XLA computes those of
   // rows again in every kernel that reads them, and such a kernel can't sum over rows: it writes all normed rows in f32 first.
   virtual bool keeps_statistics() const = 0;
+  // There is memory for all that gradients read: with RematPolicy::automatic nothing is computed again.
+  virtual bool keeps_activations() const = 0;
   // All-gathers are fast along the first dimension only.
   virtual bool gathers_first_dimension_fast() const = 0;
   // Arithmetic in bf16 is done in f32. That holds for writing to a part of an array too, so a loop that fills a stack would

@@ -35,7 +35,7 @@ struct CapPaOptions {
   std::optional<int64_t> tokens, vocabulary;
   double masked_pred_prob = 0.75, masking_ratio = 1;
   double dropout = 0, decoder_dropout = 0;
-  std::string remat = "dots";
+  std::string remat = "auto";
 
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -59,7 +59,8 @@ struct CapPaOptions {
     field("dropout", dropout, "in the encoder: of the embedded tokens, of attention outputs and in the MLP");
     field("decoder_dropout", decoder_dropout, "in the decoder: of attention probabilities and outputs and in the MLP");
     field("remat", remat,
-          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+          may_change("what the backward pass recomputes of each block: auto (none on GPUs where that fits, else dots), full "
+                     "(all), none, dots (all but the products) or "
                      "save(names…) of qkv, attention, proj, fc1, fc2"));
   }
 };

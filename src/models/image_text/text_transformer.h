@@ -26,7 +26,7 @@ struct TextOptions {
   std::string pool = "last";
   bool causal = false;
   double dropout = 0;
-  std::string remat = "dots";
+  std::string remat = "auto";
 
   template <class Visitor>
   void visit(Visitor&& field) {

@@ -38,7 +38,7 @@ struct ViTOptions {
   int64_t rep_size = 0;
   double head_bias = 0;
   double dropout = 0, embed_dropout = 0, attn_dropout = 0, head_dropout = 0, drop_path = 0;
-  std::string remat = "dots";
+  std::string remat = "auto";
 
   template <class Visitor>
   void visit(Visitor&& field) {
@@ -82,7 +82,8 @@ struct ViTOptions {
     field("head_dropout", head_dropout, "of what the head sees");
     field("drop_path", drop_path, "stochastic depth of the last block; grows linearly from 0 at the first");
     field("remat", remat,
-          may_change("what the backward pass recomputes of each block: full (all), none, dots (all but the products) or "
+          may_change("what the backward pass recomputes of each block: auto (none on GPUs where that fits, else dots), full "
+                     "(all), none, dots (all but the products) or "
                      "save(names…) of qkv, attention, proj, fc1, fc2"));
   }
 };

@@ -23,6 +23,11 @@ bool written_out(const Scope& scope, const ir::RematPolicy& policy, const std::v
 
 namespace {
 
+ir::RematPolicy for_target(const Scope& scope, const ir::RematPolicy& policy) {
+  const bool all = policy.automatic && scope.target() && scope.target()->keeps_activations();
+  return all ? ir::RematPolicy{ir::RematPolicy::Kind::kSaveAll, {}} : policy;
+}
+
 // The first `count` blocks.
 ir::Value scan_first(const Scope& scope, ir::Value x, int64_t count, const BlockOptions& options, bool drop,
                      const Block& block) {
@@ -42,7 +47,8 @@ ir::Value scan_first(const Scope& scope, ir::Value x, int64_t count, const Block
   const bool unroll =
       scope.target() && scope.target()->unrolls_blocks() && options.remat.kind != ir::RematPolicy::Kind::kSaveNothing;
   const ir::ScanResult result =
-      ir::scan(count, {x}, xs, body, {.remat = options.remat, .unroll = options.unroll || unroll, .prevent_cse = unroll});
+      ir::scan(count, {x}, xs, body,
+               {.remat = for_target(scope, options.remat), .unroll = options.unroll || unroll, .prevent_cse = unroll});
   for (size_t i = 0; i < result.ys.size(); ++i) updates[first + i].value = result.ys[i];
   TESSERA_CHECK(result.ys.empty() || count == options.count, "buffers in blocks whose last one is another");
   return result.carry[0];

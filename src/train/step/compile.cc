@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/system/large_blocks.h"
 #include "base/text/text.h"
 #include "pjrt/plugin/cuda_toolkit.h"
@@ -71,23 +73,55 @@ pjrt::CompileReport joined(pjrt::CompileReport report, const pjrt::CompileReport
   return report;
 }
 
+Compiled compile_this(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache) {
+  pjrt::CompileReport report;
+  pjrt::Executable executable = pjrt::compile_cached(client, program.text, compile_options(client, program), cache, &report);
+  give_back_free_memory();  // what a plugin takes to compile or load a program is a multiple of the program
+  Compiled compiled{std::move(executable), report, program.numbers, nullptr, program.kept};
+  if (program.prepare.empty()) return compiled;
+  Compiled prepare = compile_this(client, preparing(program), cache);
+  compiled.report = joined(report, prepare.report);
+  compiled.prepare = std::make_shared<const pjrt::Executable>(std::move(prepare.executable));
+  return compiled;
+}
+
+// Nothing where the device has too little memory to spare for it.
+std::optional<Compiled> compile_if_it_fits(const pjrt::Client& client, const Program& program,
+                                           const pjrt::ExecutableCache& cache) {
+  try {
+    Compiled compiled = compile_this(client, program, cache);
+    const auto memory = client.memory(client.own_devices().at(0));
+    const bool fits = !memory || !memory->limit || fits_with_the_rest(compiled.executable.memory(), *memory->limit);
+    if (fits) return compiled;
+    // The next start compiles it again: not every plugin says what a program takes that it loads from the cache.
+    cache.remove(pjrt::cache_key(client, program.text, compile_options(client, program)));
+  } catch (const Error& error) {
+    if (!pjrt::is_out_of_memory(error)) throw;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+bool fits_with_the_rest(const pjrt::CompiledMemory& needed, int64_t available) {
+  constexpr double kShare = 0.8;
+  return static_cast<double>(needed.at_worst()) <= kShare * static_cast<double>(available);
+}
 
 Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
                  const std::vector<NamedType>& arrays) {
-  pjrt::CompileReport report;
+  if (program.smaller) {
+    if (auto compiled = compile_if_it_fits(client, program, cache)) return *std::move(compiled);
+    log_note(
+        "activations would take too much of the device's memory: the backward pass computes them again (remat = \"dots\")");
+  }
+  Program last = program.smaller ? *program.smaller : program;
+  last.profiled = program.profiled;
   try {
-    pjrt::Executable executable = pjrt::compile_cached(client, program.text, compile_options(client, program), cache, &report);
-    give_back_free_memory();  // what a plugin takes to compile or load a program is a multiple of the program
-    Compiled compiled{std::move(executable), report, program.numbers, nullptr, program.kept};
-    if (program.prepare.empty()) return compiled;
-    Compiled prepare = compile(client, preparing(program), cache, arrays);
-    compiled.report = joined(report, prepare.report);
-    compiled.prepare = std::make_shared<const pjrt::Executable>(std::move(prepare.executable));
-    return compiled;
+    return compile_this(client, last, cache);
   } catch (const Error& error) {
     if (!pjrt::is_out_of_memory(error)) throw;
-    throw out_of_memory("compiling " + program.name, error.message(), arrays);
+    throw out_of_memory("compiling " + last.name, error.message(), arrays);
   }
 }
 

@@ -31,7 +31,12 @@ Error out_of_memory(const std::string& what, const std::string& plugin_message, 
 
 pjrt::CompileOptions compile_options(const pjrt::Client& client, const Program& program);
 
-// Compiles, waiting. `arrays` are the program's arguments, for messages.
+// Whether a device with so many bytes has room for a program, the batches on their way, evaluators' programs and the allocator's
+// gaps. What decides about Program::smaller.
+bool fits_with_the_rest(const pjrt::CompiledMemory& needed, int64_t available);
+
+// Compiles, waiting; a program's smaller one in its place where it does not fit, with a note. `arrays` are the program's arguments,
+// for messages.
 Compiled compile(const pjrt::Client& client, const Program& program, const pjrt::ExecutableCache& cache,
                  const std::vector<NamedType>& arrays);
 

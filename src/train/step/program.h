@@ -32,6 +32,7 @@ struct ProgramOptions {
   host::Kernels kernels;                      // of this host, that the program may call
   bool gpus = false;                          // the program is for NVIDIA GPUs (ir/program/gpu_target.h)
   ir::GpuTarget::Works cudnn_works;           // there, or null
+  bool keeps_activations = false;             // there, where a recipe leaves remat to the program; training only
   bool one_call = false;                      // of a model's use: there is nothing to prepare for further calls
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
@@ -59,6 +60,8 @@ struct Program {
   // is prepared (train/step/fixed_arguments.h).
   std::string prepare;
   std::vector<size_t> kept;
+  // The same that computes more again in the gradient, for devices where this one does not fit; or null.
+  std::shared_ptr<const Program> smaller;
 };
 
 }  // namespace tessera::train

@@ -29,6 +29,9 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
   options.accumulate = recipe.run.accumulate;
   options.average = recipe.average;
   options.guard = recipe.guard;
+  // Where devices share the state, memory is short. And processes could find each that something else fits.
+  const bool shared = recipe.mesh.size("fsdp") > 1 || recipe.mesh.size("tensor") > 1;
+  options.keeps_activations = gpus && !shared && options.processes == 1 && !options.joint;
   options.teacher = recipe.teacher;
   return options;
 }

@@ -287,10 +287,8 @@ Values train_results(const models::Model& model, const state::StateLayout& layou
   return results;
 }
 
-}  // namespace
-
-Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
-                      const ProgramOptions& options) {
+Program one_train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                          const ProgramOptions& options) {
   TESSERA_CHECK(options.objective && options.accumulate >= 1 && options.batch % options.accumulate == 0);
   ir::Graph graph;
   const ir::GraphScope scope(graph);
@@ -305,6 +303,19 @@ Program train_program(const models::Model& model, const state::StateLayout& layo
   for (int64_t i = 0; i < static_cast<int64_t>(layout.entries.size()); ++i) emit.aliases.emplace_back(i, i);
   Program program = program_of(graph, emit, layout, options);
   program.numbers = std::move(numbers);
+  return program;
+}
+
+}  // namespace
+
+Program train_program(const models::Model& model, const state::StateLayout& layout, const optim::Optimizer& optimizer,
+                      const ProgramOptions& options) {
+  Program program = one_train_program(model, layout, optimizer, options);
+  if (!options.keeps_activations) return program;
+  ProgramOptions less = options;
+  less.keeps_activations = false;
+  Program smaller = one_train_program(model, layout, optimizer, less);
+  if (smaller.text != program.text) program.smaller = std::make_shared<const Program>(std::move(smaller));
   return program;
 }
 

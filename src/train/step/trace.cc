@@ -68,7 +68,7 @@ Values with_buffers(const state::StateLayout& layout, Values params, const Value
 
 std::unique_ptr<const ir::Target> target_of(const ProgramOptions& options, const state::StateLayout& layout) {
   const auto mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt;
-  if (options.gpus) return std::make_unique<ir::GpuTarget>(mesh, options.cudnn_works);
+  if (options.gpus) return std::make_unique<ir::GpuTarget>(mesh, options.cudnn_works, options.keeps_activations);
   host::Devices devices{.mesh = mesh, .one_of_many = options.processes > 1, .that_meet = options.devices_that_meet};
   return std::make_unique<host::Target>(options.kernels, std::move(devices));
 }

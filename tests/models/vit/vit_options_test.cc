@@ -89,6 +89,10 @@ TEST(ViTOptions, RematNamesAPolicy) {
   const auto policy = [](const std::string& text) { return config_of("variant = \"S/16\"\nremat = \"" + text + "\"").remat; };
   EXPECT_EQ(policy("full").kind, Kind::kSaveNothing);
   EXPECT_EQ(policy("none").kind, Kind::kSaveAll);
+  EXPECT_TRUE(policy("auto").automatic);
+  EXPECT_EQ(policy("auto").names, policy("dots").names);
+  EXPECT_TRUE(config_of("variant = \"S/16\"").remat.automatic) << "when not given";
+  EXPECT_FALSE(policy("dots").automatic);
   EXPECT_EQ(policy("dots").names, (std::vector<std::string>{"qkv", "attention", "proj", "fc1", "fc2"}));
   EXPECT_EQ(policy("save(fc1, attention)").names, (std::vector<std::string>{"fc1", "attention"}));
 }

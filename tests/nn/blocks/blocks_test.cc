@@ -106,6 +106,16 @@ TEST(EncoderBlocks, AreWrittenOutForGpusUnlessNothingIsKept) {
   EXPECT_THAT(text_of_blocks(Kind::kSaveNothing, &gpus), HasSubstr(kLoop));
 }
 
+TEST(EncoderBlocks, KeepAllOrTheirProductsAsTheTargetHasMemory) {
+  using Kind = ir::RematPolicy::Kind;
+  const ir::RematPolicy automatic{.kind = Kind::kSaveNamed, .names = block_products(), .automatic = true};
+  const ir::GpuTarget large({}, {}, true), small;
+  EXPECT_EQ(text_of_blocks(automatic, &large), text_of_blocks(Kind::kSaveAll, &large));
+  EXPECT_EQ(text_of_blocks(automatic, &small), text_of_blocks(Kind::kSaveNamed, &small));
+  EXPECT_EQ(text_of_blocks(automatic, nullptr), text_of_blocks(Kind::kSaveNamed, nullptr));
+  EXPECT_NE(text_of_blocks(Kind::kSaveNamed, &large), text_of_blocks(Kind::kSaveAll, &large));
+}
+
 // Each block's result, the same again before its gradient, and the gradient.
 TEST(EncoderBlocks, LeaveAttentionOnGpusToCudnnInBf16) {
   using Kind = ir::RematPolicy::Kind;

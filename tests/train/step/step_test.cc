@@ -389,5 +389,22 @@ TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
   EXPECT_EQ(scores.skipped, 1);
 }
 
+TEST(TrainProgram, HasASmallerOneWhereItKeepsWhatItNeedNot) {
+  const auto program = [](const std::string& remat, bool gpus, bool keeps) {
+    SmallModel small(remat);
+    small.options.gpus = gpus;
+    small.options.keeps_activations = keeps;
+    return train_program(*small.model, small.layout, *small.optimizer, small.options);
+  };
+  const Program automatic = program("", true, true), none = program(", remat = \"none\"", true, false);
+  EXPECT_EQ(automatic.text, none.text);
+  ASSERT_TRUE(automatic.smaller);
+  EXPECT_EQ(automatic.smaller->text, program(", remat = \"dots\"", true, false).text);
+  EXPECT_FALSE(automatic.smaller->smaller);
+  EXPECT_FALSE(program("", true, false).smaller);
+  EXPECT_FALSE(program(", remat = \"dots\"", true, true).smaller) << "the recipe says what is computed again";
+  EXPECT_EQ(program("", false, false).text, program(", remat = \"dots\"", false, false).text);
+}
+
 }  // namespace
 }  // namespace tessera::train
