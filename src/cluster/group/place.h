@@ -36,8 +36,8 @@ Environment process_environment();
 // MEGASCALE_SLICE_ID and MEGASCALE_NUM_SLICES; where there are several slices, before Kubernetes' index. A host by itself
 // (`localhost`) is none of several.
 // The run's name comes from the options, else from SLURM_JOB_ID with SLURM_STEP_ID and SLURM_RESTART_COUNT, else
-// OMPI_MCA_ess_base_jobid, else "run". A usage Error says what is missing: a coordinator without a count, a count without an id, an id outside the count,
-// variables that contradict each other, no coordinator.
+// OMPI_MCA_ess_base_jobid, else "run". A usage Error says what is missing: a coordinator without a count, a count without an id, an
+// id outside the count, variables that contradict each other, no coordinator.
 Place find_place(const PlaceOptions& options, const Environment& environment = process_environment());
 
 // Whether mpirun or `srun --mpi=pmix` started this process as one of several.

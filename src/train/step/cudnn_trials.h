@@ -14,8 +14,8 @@
 namespace tessera::train {
 
 // Called with sizes, it compiles attention of two examples and its gradient for one device, twice in one program as in a model's
-// blocks, runs them, and compares them with plain ops in f32. It tries the same sizes once, and says in a note where they don't work. Copies share their results. The client must
-// outlive them.
+// blocks, runs them, and compares them with plain ops in f32. It tries the same sizes once, and says in a note where they don't
+// work. Copies share their results. The client must outlive them.
 class CudnnTrials {
  public:
   CudnnTrials(const pjrt::Client& client, pjrt::ExecutableCache cache) : client_(&client), cache_(std::move(cache)) {}
