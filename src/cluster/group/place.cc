@@ -112,8 +112,9 @@ Place find_place(const PlaceOptions& options, const Environment& environment) {
   if (wanted()) ask_schedulers(kPods, environment, id, count);
   if (wanted()) ask_tpu(environment, id, count);
   // The pod of a host by itself may have the coordinator's address, as all others.
-  const bool alone = options.coordinator.empty() || environment("TPU_WORKER_HOSTNAMES");
-  if (!id && !count && alone) return {};
+  const auto hosts = environment("TPU_WORKER_HOSTNAMES");
+  const bool by_itself = hosts && split(*hosts, ',').size() == 1;
+  if (!id && !count && (options.coordinator.empty() || by_itself)) return {};
   constexpr const char* kHelp =
       "give each process --num-processes, --process-id and --coordinator-address, or start them with "
       "tessera launch";

@@ -114,6 +114,8 @@ TEST(Place, MistakesAreExplained) {
   EXPECT_THAT(message_of({.process_id = 1}), HasSubstr("not how many processes there are"));
   EXPECT_THAT(message_of({.coordinator = "host"}),
               HasSubstr("--coordinator-address is given, and not how many processes there are"));
+  EXPECT_THAT(message_of({.coordinator = "host"}, {{"TPU_WORKER_HOSTNAMES", "a,b"}}), HasSubstr("not how many processes"))
+      << "no id is set, and there are two hosts";
   EXPECT_THAT(message_of({.num_processes = 2}), HasSubstr("one of 2 processes, and nothing says which"));
   EXPECT_THAT(message_of({2, 2, "host", ""}), HasSubstr("--process-id is 2, and there are 2 processes"));
   EXPECT_THAT(message_of({0, 2, "", ""}), HasSubstr("2 processes need a coordinator"));
