@@ -75,8 +75,9 @@ std::string text_of(const Layer& layer, const std::vector<HostArray>& inputs, co
   return ir::program_text(traced.graph, {}, target);
 }
 
-// Both add up `terms` numbers in some order: each result is off by so many roundings of the largest number at most.
-void expect_same(const Layer& layer, const std::vector<HostArray>& inputs, int64_t terms) {
+// Each result is off by so many roundings of the largest number at most.
+void expect_same(const Layer& layer, const std::vector<HostArray>& inputs, int64_t roundings,
+                 float rounding = std::numeric_limits<float>::epsilon()) {
   const ir::GpuTarget gpus;
   ASSERT_NE(text_of(layer, inputs, &gpus), text_of(layer, inputs, nullptr)) << "or there is nothing to compare";
   const auto ours = results_of(layer, inputs, &gpus), plain = results_of(layer, inputs, nullptr);
@@ -84,10 +85,21 @@ void expect_same(const Layer& layer, const std::vector<HostArray>& inputs, int64
   for (size_t i = 0; i < plain.size(); ++i) {
     float largest = 0;
     for (const float number : plain[i]) largest = std::max(largest, std::abs(number));
-    const float most = largest * static_cast<float>(terms) * std::numeric_limits<float>::epsilon();
+    const float most = largest * static_cast<float>(roundings) * rounding;
     ASSERT_EQ(ours[i].size(), plain[i].size());
     for (size_t j = 0; j < plain[i].size(); ++j) ASSERT_NEAR(ours[i][j], plain[i][j], most) << "result " << i << ", " << j;
   }
+}
+
+// The same of bf16, where both round at different places: a few times.
+void expect_same_in_bf16(const Layer& layer, const std::vector<HostArray>& inputs) {
+  const Layer low = [&](const Scope& scope, Values v) {
+    for (Value& x : v) x = ir::convert(x, DType::kBF16);
+    const Value y = layer(scope, v);
+    EXPECT_EQ(y.dtype(), DType::kBF16);
+    return ir::convert(y, DType::kF32);
+  };
+  expect_same(low, inputs, 4, 1.0F / 256);
 }
 
 HostArray image(const char* name, const Dims& dims, float scale = 1, float offset = 0) {
@@ -100,6 +112,7 @@ TEST(GpuLayers, LayerNormsMeanTheSame) {
   const HostArray x = image("x", {6, 24}, 3, 1);
   for (const bool bias : {true, false}) {
     expect_same([=](const Scope& s, const Values& v) { return layer_norm(s, v[0], 1e-6, bias); }, {x}, 24 * 6);
+    expect_same_in_bf16([=](const Scope& s, const Values& v) { return layer_norm(s, v[0], 1e-6, bias); }, {x});
   }
   expect_same([](const Scope& s, const Values& v) { return layer_norm(s, v[0]); }, {image("x", {2, 3, 5, 8})}, 30 * 8);
 }
@@ -109,14 +122,17 @@ TEST(GpuLayers, BatchNormsMeanTheSame) {
   const HostArray x = image("x", dims), residual = image("residual", dims);
   for (const bool relu : {false, true}) {
     const BatchNormOptions options{.relu = relu};
-    expect_same([=](const Scope& s, const Values& v) { return batch_norm(s, v[0], options); }, {x}, 60 * 4);
-    expect_same(
-        [=](const Scope& s, const Values& v) {
-          BatchNormOptions added = options;
-          added.residual = v[1];
-          return batch_norm(s, v[0], added);
-        },
-        {x, residual}, 60 * 4);
+    const Layer norm = [=](const Scope& s, const Values& v) { return batch_norm(s, v[0], options); };
+    const Layer sum = [=](const Scope& s, const Values& v) {
+      BatchNormOptions added = options;
+      added.residual = v[1];
+      return batch_norm(s, v[0], added);
+    };
+    // Sums of as many numbers as there are rows, in any order.
+    expect_same(norm, {x}, 60 * 4);
+    expect_same(sum, {x, residual}, 60 * 4);
+    expect_same_in_bf16(norm, {x});
+    expect_same_in_bf16(sum, {x, residual});
   }
 }
 
@@ -151,7 +167,7 @@ TEST(GpuLayers, VariancesFarFromZeroAreOfTheNumbersNotOfTheirRounding) {
   EXPECT_NEAR(moved[1], variance, 1e-4 * variance);
 }
 
-// With many equal numbers, of which the first gets all.
+// Many numbers of a window are equal: the first of them gets the cotangent.
 TEST(GpuLayers, MaxPoolsHaveTheSameGradient) {
   const ir::GpuTarget gpus;
   for (const auto& [window, stride, padding] : {std::tuple{3, 2, 1}, {2, 2, 0}, {3, 1, 1}, {3, 3, 0}, {2, 3, 1}, {1, 2, 0}}) {
