@@ -255,38 +255,28 @@ TEST(Plan, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_TRUE(make_plan(recipe("vit_10b_toy", large), again).fits);
 }
 
-// Hardware with all the memory that one could wish for, and a compiler.
-class Boundless : public Target {
+// Hardware with so many bytes, and its compiler.
+class Played : public Target {
  public:
-  explicit Boundless(std::function<Compiled()> compiler) : compiler_(std::move(compiler)) {
-    name_ = "boundless";
-    memory_ = 1e15;
-  }
-  Compiled compile(const train::Program&) const override { return compiler_(); }
+  using Compiler = std::function<Compiled(const train::Program&)>;
 
- private:
-  std::function<Compiled()> compiler_;
-};
-
-// Hardware with so many bytes.
-class Small : public Target {
- public:
-  Small(double memory, std::function<Compiled(const train::Program&)> compiler) : compiler_(std::move(compiler)) {
-    name_ = "small";
+  Played(double memory, Compiler compiler) : compiler_(std::move(compiler)) {
+    name_ = "played";
     memory_ = memory;
   }
   Compiled compile(const train::Program& program) const override { return compiler_(program); }
 
  private:
-  std::function<Compiled(const train::Program&)> compiler_;
+  Compiler compiler_;
 };
+constexpr double kBoundless = 1e15;
 
 TEST(Plan, OfGpusComputesActivationsAgainWhereARunDoes) {
   const Case c(small_recipe({"model.remat=auto", "mesh=replica=1"}), {}, 1, true);
   ASSERT_TRUE(c.program.smaller);
   const CpuCase counted{};
   const auto peak = [&](double memory) {
-    const Small target(memory, [](const train::Program& program) {
+    const Played target(memory, [](const train::Program& program) {
       Compiled out;
       out.memory.peak = program.smaller ? 700 : 100;
       return out;
@@ -295,7 +285,7 @@ TEST(Plan, OfGpusComputesActivationsAgainWhereARunDoes) {
   };
   EXPECT_EQ(peak(1200), 700) << "0.8 of three quarters are 720";
   EXPECT_EQ(peak(1100), 100);
-  const Small refuses(1200, [](const train::Program& program) {
+  const Played refuses(1200, [](const train::Program& program) {
     if (program.smaller) throw pjrt::PjrtError("PJRT_Client_Compile", 8, "RESOURCE_EXHAUSTED", {}, {});
     return Compiled{};
   });
@@ -309,7 +299,7 @@ std::vector<Proposal> proposals_for(const Target& target, const ReadRecipe& read
 const std::vector<std::string> kFewProposals = {"data.batch=2", "eval.val.batch=2", "dtype=bf16"};
 
 TEST(Proposals, ACompilerThatFailsIsTold) {
-  const Boundless broken([]() -> Compiled { throw device_error("the compiler broke"); });
+  const Played broken(kBoundless, [](const train::Program&) -> Compiled { throw device_error("the compiler broke"); });
   const auto client = train::open_client(options("").device);  // sets the descriptor of messages, for the plugin's noise
   const testing::TempDir dir;
   const int usual = log_descriptor(), file = ::open((dir / "log").c_str(), O_WRONLY | O_CREAT, 0600);
@@ -322,7 +312,7 @@ TEST(Proposals, ACompilerThatFailsIsTold) {
 
 // Each tower has a `remat` of its own, and the model has none.
 TEST(Proposals, RecomputeBothTowers) {
-  const Boundless target([] { return Compiled{}; });
+  const Played target(kBoundless, [](const train::Program&) { return Compiled{}; });
   const std::vector<std::string> towers = {
       R"(model={name="two_tower", image={width=32, depth=1, heads=1, patch=14}, text={width=32, depth=1, heads=1}, bias_init=-10})"};
   const std::vector<Proposal> found = proposals_for(target, recipe("siglip_b16", towers));

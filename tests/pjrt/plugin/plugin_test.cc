@@ -206,20 +206,25 @@ TEST(Plugin, AFunctionBeyondTheTableOrEmpty) {
   }
 }
 
-TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
+PjrtError error_of_loading(int fake) {
   try {
-    Plugin::load(testing::fake_plugin_path(4));
-    FAIL();
+    Plugin::load(testing::fake_plugin_path(fake));
   } catch (const PjrtError& error) {
-    EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: RESOURCE_EXHAUSTED: no room for the fake");
-    EXPECT_THAT(error.where(), HasSubstr("PJRT C API 0.7"));
-    EXPECT_THAT(error.help(), HasSubstr("smaller batch"));
-    EXPECT_EQ(error.call(), "PJRT_Plugin_Initialize");
-    EXPECT_EQ(error.code(), Exit::kDevice);
-    EXPECT_TRUE(is_out_of_memory(error));
-    EXPECT_FALSE(is_out_of_memory(device_error("something else")));
-    EXPECT_FALSE(is_of_connection(error));
+    return error;
   }
+  throw InternalError("it loads");
+}
+
+TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
+  const PjrtError error = error_of_loading(4);
+  EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: RESOURCE_EXHAUSTED: no room for the fake");
+  EXPECT_THAT(error.where(), HasSubstr("PJRT C API 0.7"));
+  EXPECT_THAT(error.help(), HasSubstr("smaller batch"));
+  EXPECT_EQ(error.call(), "PJRT_Plugin_Initialize");
+  EXPECT_EQ(error.code(), Exit::kDevice);
+  EXPECT_TRUE(is_out_of_memory(error));
+  EXPECT_FALSE(is_out_of_memory(device_error("something else")));
+  EXPECT_FALSE(is_of_connection(error));
   void* library = dlopen(testing::fake_plugin_path(4).c_str(), RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(library, nullptr) << "plugins stay loaded";
   const auto live_errors = reinterpret_cast<int (*)()>(dlsym(library, "fake_live_errors"));
@@ -228,14 +233,10 @@ TEST(Plugin, AnErrorIsTakenApartAndDestroyed) {
 }
 
 TEST(Plugin, AnExceptionOfAPluginIsAnErrorOfTheDevice) {
-  try {
-    Plugin::load(testing::fake_plugin_path(8));
-    FAIL();
-  } catch (const PjrtError& error) {
-    EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: INTERNAL: the plugin threw: no such key");
-    EXPECT_THAT(error.where(), HasSubstr("PJRT C API 0.7"));
-    EXPECT_EQ(error.code(), Exit::kDevice);
-  }
+  const PjrtError error = error_of_loading(8);
+  EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: INTERNAL: the plugin threw: no such key");
+  EXPECT_THAT(error.where(), HasSubstr("PJRT C API 0.7"));
+  EXPECT_EQ(error.code(), Exit::kDevice);
 }
 
 TEST(Plugin, ErrorsOfConnectionsAreThoseOfPeers) {
