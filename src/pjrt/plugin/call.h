@@ -4,8 +4,8 @@
 //   auto out = PJRT(plugin, PJRT_Client_Compile)({.client = client_, .program = &program});
 //   use(out.executable);
 //
-// It fills struct_size from the header, makes sure that the plugin's table has the function, and turns a PJRT_Error into a
-// thrown PjrtError that names the call; likewise an exception of the plugin, which should throw none.
+// It fills struct_size from the header, and makes sure that the plugin's table has the function. A PJRT_Error becomes a thrown
+// PjrtError that names the call, and so does an exception that comes out of the plugin.
 
 #include <pjrt_c_api.h>
 
