@@ -22,13 +22,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/section.h"
-#include "host/register.h"
 #include "models/model.h"
 #include "objectives/objective.h"
 #include "pjrt/plugin/stderr_filter.h"
 #include "train/process/device.h"
 #include "train/step/compile.h"
-#include "train/step/cudnn_trials.h"
+#include "train/step/hardware.h"
 #include "train/step/step.h"
 
 namespace tessera {
@@ -109,9 +108,10 @@ class StepBench {
     recipe.bind_field("cudnn", &cudnn, "");
     spread(recipe);
     recipe.finish();
-    if (kernels) options.kernels = host::register_kernels(*client_);
-    options.gpus = options.keeps_activations = client_->platform_name() == "cuda";
-    if (options.gpus && cudnn) options.cudnn_works = train::CudnnTrials(*client_, pjrt::ExecutableCache(""));
+    options.hardware = train::hardware_of(*client_, pjrt::ExecutableCache(""));
+    if (!kernels) options.hardware.kernels = {};
+    if (!cudnn) options.hardware.cudnn_works = {};
+    options.keeps_activations = options.hardware.gpus;
     const float scale = 2.0f / 255;
     options.pixels = {{scale, scale, scale}, {-1, -1, -1}};
     program_ = train::train_program(*model_, layout_, *optimizer_, options);

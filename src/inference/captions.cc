@@ -10,11 +10,11 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "base/text/text.h"
-#include "host/register.h"
 #include "inference/caption_programs.h"
 #include "inference/row_reader.h"
 #include "objectives/captioning.h"
 #include "recipe/run_identity.h"
+#include "train/step/hardware.h"
 #include "train/step/trace.h"
 
 namespace tessera::inference {
@@ -111,7 +111,7 @@ CaptionWriter::CaptionWriter(std::shared_ptr<pjrt::Client> client, const state::
       batch_type_(train::image_batch(*model.model, images)) {
   options_.length = length_of(model_, options.length);
   const train::ProgramOptions program{
-      .batch = images, .pixels = pixels, .compute = model.compute, .kernels = host::register_kernels(*client_)};
+      .batch = images, .pixels = pixels, .compute = model.compute, .hardware = train::hardware_of(*client_, device.cache)};
   const CaptionPrograms programs =
       (options.cache ? caption_programs : plain_caption_programs)(model_, model.layout, program, rows_);
   const auto arrays = train::arguments_of(model.layout, model.layout.params, batch_type_);

@@ -22,7 +22,7 @@ constexpr int64_t kCountedDevices = 256;
 // The same step for fewer devices: the widest batch axis is cut down, and the batch with it, so that each device does the same.
 // In f32, because CPUs have no bf16 transfers: the caller halves bytes.
 train::Program counted_program(const recipe::Recipe& recipe, state::StateLayout layout) {
-  train::ProgramOptions options = train::train_options(recipe);
+  train::ProgramOptions options = train::train_options(recipe, {});
   options.compute = DType::kF32;
   mesh::Mesh mesh = recipe.mesh;
   while (mesh.devices() > kCountedDevices) {
@@ -69,7 +69,8 @@ void account(const pjrt::HloModule& program, const Target& target, Plan& plan) {
 Case::Case(const ReadRecipe& read, const std::vector<std::string>& overrides, int64_t devices, bool gpus)
     : recipe(recipe::read_recipe(read(overrides), devices)),
       layout(recipe::recipe_layout(recipe)),
-      program(train::train_program(*recipe.model, layout, *recipe.optimizer, train::train_options(recipe, {}, gpus))) {}
+      program(train::train_program(*recipe.model, layout, *recipe.optimizer,
+                                   train::train_options(recipe, gpus ? train::planned_gpus() : train::Hardware{}))) {}
 
 CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   const train::Program program = counted_program(c.recipe, c.layout);

@@ -31,7 +31,7 @@ class RateFinder {
         recipe_(recipe::read_recipe(std::move(section), devices_of(options.device, *client_))),
         layout_(recipe::recipe_layout(recipe_)),
         state_(client_, layout_) {
-    const ProgramOptions program_options = train_options(recipe_, *client_, options.device.cache);
+    const ProgramOptions program_options = train_options(recipe_, hardware_of(*client_, options.device.cache));
     Compiler compiler(client_);
     const auto start = [&](Program program, size_t state_arguments, int64_t batch) {
       auto arguments = arguments_of(layout_, state_arguments, image_batch(*recipe_.model, batch));

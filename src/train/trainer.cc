@@ -96,9 +96,9 @@ struct Programs {
 
 // The training step's program and what comes before its first one. `named`: the plugin shall know names of the step's
 // instructions. It keeps those of what it compiled, and has none of what it loaded from the cache.
-Programs start_programs(Run& run, Compiler& compiler, RunPictures& pictures, bool draws, bool named) {
+Programs start_programs(Run& run, const Hardware& hardware, Compiler& compiler, RunPictures& pictures, bool draws, bool named) {
   const recipe::Recipe& recipe = run.recipe;
-  const ProgramOptions options = train_options(recipe, *run.client, run.cache);
+  const ProgramOptions options = train_options(recipe, hardware);
   const TensorType images = image_batch(*recipe.model, recipe.program_rows());
   Programs programs;
   programs.step = compiler.start(train_program(*recipe.model, run.layout, *recipe.optimizer, options),
@@ -258,7 +258,8 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     run.processes.connect();
     Compiler compiler(run.client, run.profiles.planned(run.progress.step));
     RunPictures pictures(run);
-    Programs programs = start_programs(run, compiler, pictures, !start.has_state(), options.profile_host);
+    const Hardware hardware = hardware_of(*run.client, run.cache);
+    Programs programs = start_programs(run, hardware, compiler, pictures, !start.has_state(), options.profile_host);
     pictures.show_model();
     state.take_teacher(run.recipe);
     LoopInput input(run, pictures);
@@ -269,7 +270,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     std::optional<TrainingStep> step;
     if (auto program = await_step_program(run, programs.step)) {
       step.emplace(run, *std::move(program), state, votes, pictures);
-      evaluators.start(compiler);  // after the training step's, which everything waits for
+      evaluators.start(compiler, hardware);  // after the training step's, which everything waits for
     }
 
     // ---- loop: what a step measured is read while the devices work on the next one ----

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/system/file_calls.h"
-#include "host/register.h"
 #include "train/evaluate/evaluation_pictures.h"
 #include "train/evaluate/evaluation_summary.h"
 #include "train/loop/compiling.h"
@@ -22,15 +21,14 @@
 
 namespace tessera::train {
 
-void RunEvaluators::start(Compiler& compiler) {
+void RunEvaluators::start(Compiler& compiler, const Hardware& hardware) {
   const recipe::Recipe& recipe = run_.recipe;
-  const host::Kernels kernels = host::register_kernels(*run_.client);
   std::map<std::string, std::shared_future<Compiled>> by_text;
   for (const recipe::EvalPlan& plan : recipe.evals) {
     compiled_.emplace_back();
     for (size_t set = 0; set < plan.sets.size(); ++set) {
       const recipe::EvalSet& of = plan.sets[set];
-      Program program = eval_program(*recipe.model, *plan.evaluator, set, run_.layout, eval_options(recipe, of, kernels));
+      Program program = eval_program(*recipe.model, *plan.evaluator, set, run_.layout, eval_options(recipe, of, hardware));
       const std::string text = program.prepare + program.text;
       if (!by_text.contains(text)) {
         auto arguments =

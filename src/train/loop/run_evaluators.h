@@ -12,6 +12,7 @@
 #include "train/reporting/reporter.h"
 #include "train/run/run.h"
 #include "train/step/compile.h"
+#include "train/step/hardware.h"
 
 namespace tessera::train {
 
@@ -21,7 +22,7 @@ class RunEvaluators {
   explicit RunEvaluators(Run& run) : run_(run) {}
 
   // Starts to compile their programs; evaluators with the same program share one.
-  void start(Compiler& compiler);
+  void start(Compiler& compiler, const Hardware& hardware);
   // Whether any is due after `step` steps.
   bool due(int64_t step) const;
   // The scores of those due after the steps that are done, told and written to evals/; nothing when a signal came in between.

@@ -62,8 +62,8 @@ StepGradient gradient_of_rows(const models::Model& model, const state::StateLayo
 }  // namespace
 
 bool by_device(const state::StateLayout& layout, const ProgramOptions& options) {
-  return layout.sharded() && options.kernels.has(host::kProcesses) && rows_follow_devices(layout.mesh) && replicated(layout) &&
-         (!options.teacher || replicated(options.teacher->layout));
+  return layout.sharded() && options.hardware.kernels.has(host::kProcesses) && rows_follow_devices(layout.mesh) &&
+         replicated(layout) && (!options.teacher || replicated(options.teacher->layout));
 }
 
 std::unique_ptr<const ir::Target> device_target(const state::StateLayout& layout, const ProgramOptions& options) {

@@ -10,13 +10,12 @@
 
 #include "base/shape.h"
 #include "data/transform/pp.h"
-#include "host/target.h"
-#include "ir/program/gpu_target.h"
 #include "objectives/objective.h"
 #include "optim/average.h"
 #include "recipe/recipe.h"
 #include "recipe/teacher.h"
 #include "train/step/augment.h"
+#include "train/step/hardware.h"
 
 namespace tessera::train {
 
@@ -29,11 +28,9 @@ struct ProgramOptions {
   data::PixelScale pixels;        // bytes -> numbers: what the pp chain leaves to the device
   DType compute = DType::kF32;    // of activations and products
   std::optional<int64_t> optimization_level;  // pjrt::CompileOptions
-  host::Kernels kernels;                      // of this host, that the program may call
-  bool gpus = false;                          // the program is for NVIDIA GPUs (ir/program/gpu_target.h)
-  ir::GpuTarget::Works cudnn_works;           // there, or null
-  bool keeps_activations = false;             // there, where a recipe leaves remat to the program; training only
-  bool one_call = false;                      // of a model's use: there is nothing to prepare for further calls
+  Hardware hardware;
+  bool keeps_activations = false;  // on GPUs, where a recipe leaves remat to the program; training only
+  bool one_call = false;           // of a model's use: there is nothing to prepare for further calls
   // Training only.
   std::shared_ptr<const objectives::Objective> objective;
   Augmentation augmentation;

@@ -1,25 +1,20 @@
 #include "train/step/program_options.h"
 
-#include "host/register.h"
-#include "train/step/cudnn_trials.h"
-
 namespace tessera::train {
 namespace {
 
-ProgramOptions options_of_all(const recipe::Recipe& recipe, const host::Kernels& kernels) {
+ProgramOptions options_of_all(const recipe::Recipe& recipe, const Hardware& hardware) {
   ProgramOptions options;
   options.compute = recipe.compute;
   options.optimization_level = recipe.run.optimization_level;
-  options.kernels = kernels;
+  options.hardware = hardware;
   return options;
 }
 
 }  // namespace
 
-ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& kernels, bool gpus) {
-  ProgramOptions options = options_of_all(recipe, kernels);
-  options.gpus = gpus;
-  if (gpus) options.cudnn_works = [](const ir::AttentionSizes&) { return true; };
+ProgramOptions train_options(const recipe::Recipe& recipe, const Hardware& hardware) {
+  ProgramOptions options = options_of_all(recipe, hardware);
   options.batch = recipe.program_rows();
   options.processes = recipe.processes.meshes();
   options.joint = recipe.processes.joint;
@@ -31,20 +26,13 @@ ProgramOptions train_options(const recipe::Recipe& recipe, const host::Kernels& 
   options.guard = recipe.guard;
   // Where devices share the state, memory is short. And processes could find each that something else fits.
   const bool shared = recipe.mesh.size("fsdp") > 1 || recipe.mesh.size("tensor") > 1;
-  options.keeps_activations = gpus && !shared && options.processes == 1 && !options.joint;
+  options.keeps_activations = hardware.gpus && !shared && options.processes == 1 && !options.joint;
   options.teacher = recipe.teacher;
   return options;
 }
 
-ProgramOptions train_options(const recipe::Recipe& recipe, const pjrt::Client& client, const pjrt::ExecutableCache& cache) {
-  const bool gpus = client.platform_name() == "cuda";
-  ProgramOptions options = train_options(recipe, host::register_kernels(client), gpus);
-  if (gpus) options.cudnn_works = CudnnTrials(client, cache);
-  return options;
-}
-
-ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const host::Kernels& kernels) {
-  ProgramOptions options = options_of_all(recipe, kernels);
+ProgramOptions eval_options(const recipe::Recipe& recipe, const recipe::EvalSet& set, const Hardware& hardware) {
+  ProgramOptions options = options_of_all(recipe, hardware);
   options.batch = set.program_rows();
   options.image_size = set.image_size();
   options.pixels = set.pixels();

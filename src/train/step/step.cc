@@ -356,7 +356,7 @@ Program augmented_program(const models::Model& model, const state::StateLayout& 
   add_specs_of_processes(layout, options, specs);
   spread(emit, layout, std::move(specs), {{}});
   ProgramOptions calls;
-  calls.kernels = processes.several() ? options.kernels : host::Kernels{};
+  if (processes.several()) calls.hardware.kernels = options.hardware.kernels;
   Program program = program_of(graph, emit, layout, calls);
   program.once = true;
   return program;

@@ -68,9 +68,10 @@ Values with_buffers(const state::StateLayout& layout, Values params, const Value
 
 std::unique_ptr<const ir::Target> target_of(const ProgramOptions& options, const state::StateLayout& layout) {
   const auto mesh = layout.sharded() ? std::optional(layout.mesh) : std::nullopt;
-  if (options.gpus) return std::make_unique<ir::GpuTarget>(mesh, options.cudnn_works, options.keeps_activations);
+  const Hardware& hardware = options.hardware;
+  if (hardware.gpus) return std::make_unique<ir::GpuTarget>(mesh, hardware.cudnn_works, options.keeps_activations);
   host::Devices devices{.mesh = mesh, .one_of_many = options.processes > 1, .that_meet = options.devices_that_meet};
-  return std::make_unique<host::Target>(options.kernels, std::move(devices));
+  return std::make_unique<host::Target>(hardware.kernels, std::move(devices));
 }
 
 Program program_of(const ir::Graph& graph, const ir::EmitOptions& emit, const state::StateLayout& layout,
@@ -91,7 +92,7 @@ Program inference_program(const ir::Graph& graph, const ir::EmitOptions& emit, c
   constexpr int64_t kWorthwhile = int64_t{8} << 20;  // bytes
   int64_t bytes = 0;
   for (size_t i = 0; i < layout.params; ++i) bytes += byte_count(layout.entries[i].type);
-  const bool whole = options.one_call || options.kernels.empty() || layout.sharded() || bytes < kWorthwhile;
+  const bool whole = options.one_call || options.hardware.kernels.empty() || layout.sharded() || bytes < kWorthwhile;
   if (whole) return program_of(graph, emit, layout, options);
   ir::SplitText text = ir::split_program_text(graph, emit, layout.params, *target_of(options, layout));
   if (text.prepare.empty()) return program_of(graph, emit, layout, options);

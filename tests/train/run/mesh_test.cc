@@ -143,7 +143,7 @@ std::string step_text(const pjrt::Client& client, int64_t devices, const std::st
   ProgramOptions options;
   options.batch = recipe.batch;
   options.objective = recipe.objective;
-  options.kernels = host::register_kernels(client);
+  options.hardware.kernels = host::register_kernels(client);
   return train_program(*recipe.model, recipe::recipe_layout(recipe), *recipe.optimizer, options).text;
 }
 

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <string>
 
-#include "host/register.h"
 #include "models/model.h"
 #include "support/run_graph.h"
 #include "train/step/step.h"
@@ -34,7 +33,7 @@ class Model {
                            {.batch = kImages,
                             .pixels = {{1 / 127.5F, 1 / 127.5F, 1 / 127.5F}, {-1, -1, -1}},
                             .compute = compute,
-                            .kernels = host::register_kernels(*testing::cpu_client()),
+                            .hardware = hardware_of(*testing::cpu_client(), pjrt::ExecutableCache("")),
                             .one_call = one_call});
   }
   // Small numbers; scales and variances about one.

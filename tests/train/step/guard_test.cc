@@ -274,7 +274,7 @@ TEST(Guard, ARunMayBeginWithItAndGoOnWithout) {
 TEST(Guard, WithoutItAStepIsTheSameProgram) {
   const auto text = [](const std::vector<std::string>& words) {
     const recipe::Recipe recipe = recipe::read_recipe(small_run().section(words));
-    return train_program(*recipe.model, recipe::recipe_layout(recipe), *recipe.optimizer, train_options(recipe)).text;
+    return train_program(*recipe.model, recipe::recipe_layout(recipe), *recipe.optimizer, train_options(recipe, {})).text;
   };
   const auto count = [](const std::string& where, const std::string& what) {
     int64_t times = 0;

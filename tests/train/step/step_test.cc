@@ -10,6 +10,7 @@
 #include "evaluators/classification.h"
 #include "ir/functions.h"
 #include "ir/ops.h"
+#include "ir/program/cudnn_attention.h"
 #include "objectives/softmax.h"
 #include "optim/update_rule.h"
 #include "support/run_graph.h"
@@ -389,10 +390,26 @@ TEST(Evaluate, UnreadableFilesAreLeftOutAndCounted) {
   EXPECT_EQ(scores.skipped, 1);
 }
 
+// Of models in use as of steps: evaluators' programs are traced alike.
+TEST(PredictProgram, OfGpusHasNoLoopAndLeavesAttentionToCudnn) {
+  const SmallModel small("", "", "name = \"vit\", width = 16, depth = 3, heads = 2, patch = 4, pool = \"gap\"");
+  const state::StateLayout layout = state::param_layout(small.specs);
+  const auto program = [&](const Hardware& hardware, DType compute) {
+    return predict_program(*small.model, layout, {.batch = 16, .compute = compute, .hardware = hardware});
+  };
+  const auto calls = [](const Program& of) { return of.text.find(ir::kCudnnAttention) != std::string::npos; };
+  const auto loops = [](const Program& of) { return of.text.find("stablehlo.while") != std::string::npos; };
+  const Program gpus = program(planned_gpus(), DType::kBF16), plain = program({}, DType::kBF16);
+  EXPECT_TRUE(calls(gpus) && gpus.calls_cudnn && !loops(gpus));
+  EXPECT_TRUE(!calls(plain) && !plain.calls_cudnn && loops(plain));
+  const Program f32 = program(planned_gpus(), DType::kF32);
+  EXPECT_TRUE(!calls(f32) && !loops(f32));
+}
+
 TEST(TrainProgram, HasASmallerOneWhereItKeepsWhatItNeedNot) {
   const auto program = [](const std::string& remat, bool gpus, bool keeps) {
     SmallModel small(remat);
-    small.options.gpus = gpus;
+    small.options.hardware.gpus = gpus;
     small.options.keeps_activations = keeps;
     return train_program(*small.model, small.layout, *small.optimizer, small.options);
   };
