@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <optional>
 
@@ -206,17 +207,24 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
   const train::FixedArguments fixed(compiled, params, model.layout.params);
   train::free_prepared({&compiled}, params);
 
+  // The next batch is read while this one goes to the device and answers to the one before are told.
   RowReader reader(pp, model.limits, static_cast<int64_t>(batch));
-  std::vector<uint8_t> pixels(batch * pp.image_bytes());
+  std::vector<uint8_t> pixels(batch * pp.image_bytes()), next_pixels(paths.size() > batch ? pixels.size() : 0);
+  const auto start_reading = [&](size_t begin, uint8_t* into) {
+    const auto part = std::span(paths).subspan(begin, std::min(batch, paths.size() - begin));
+    return std::async(std::launch::async, [&reader, part, into] { return with_errors(part, reader.read(part, into)); });
+  };
+  std::future<std::vector<Prediction>> next = start_reading(0, pixels.data());
   InFlight before;
   for (size_t begin = 0; begin < paths.size(); begin += batch) {
-    const auto part = std::span(paths).subspan(begin, std::min(batch, paths.size() - begin));
-    InFlight now{with_errors(part, reader.read(part, pixels.data())), {}};
+    InFlight now{next.get(), {}};
+    if (begin + batch < paths.size()) next = start_reading(begin + batch, next_pixels.data());
     state::DeviceArrays rows(1);
     rows[0].push_back(client->to_device(pixels.data(), images));
     now.logits = std::move(compiled.executable.execute(fixed.with(rows))[0]);
     deliver(before, in.classes, take);
     before = std::move(now);
+    pixels.swap(next_pixels);
   }
   deliver(before, in.classes, take);
 }
