@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
 #include <utility>
 
-#include "base/text/protobuf_wire.h"
 #include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
@@ -12,6 +12,7 @@ namespace {
 
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
+using protozero::pbf_writer;
 using protozero::tag_and_type;
 
 // Length-delimited fields by number; a field of another wire type is passed over, as protobuf does.
@@ -154,21 +155,23 @@ bool has_key(Window& file, const Extent& entry, std::string_view key) {
 }  // namespace
 
 std::string read_example_entries(Window& file, const Extent& example, std::string_view key) {
-  ProtoWriter found;
+  std::string found;
+  pbf_writer writer(found);
   FileMessage outer(file, example);
   while (const auto features = outer.next()) {
     if (features->number != 1) continue;
     FileMessage inner(file, features->value);
     while (const auto entry = inner.next()) {
-      if (entry->number == 1 && has_key(file, entry->value, key))
-        found.bytes(1, file.get(entry->value.offset, entry->value.length));
+      if (entry->number != 1 || !has_key(file, entry->value, key)) continue;
+      const std::string_view bytes = file.get(entry->value.offset, entry->value.length);
+      writer.add_message(1, bytes.data(), bytes.size());
     }
     if (inner.damaged()) return {};
   }
   if (outer.damaged()) return {};
-  ProtoWriter out;
-  out.bytes(1, found.data());
-  return out.data();
+  std::string out;
+  pbf_writer(out).add_message(1, found);
+  return out;
 }
 
 const char* feature_kind_name(FeatureKind kind) {
@@ -210,32 +213,32 @@ std::vector<std::string> example_keys(std::string_view bytes) {
 }
 
 void ExampleWriter::bytes_list(std::string_view key, std::span<const std::string_view> values) {
-  ProtoWriter list, feature;
-  for (const std::string_view value : values) list.bytes(1, value);
-  feature.bytes(1, list.data());
-  entries_.push_back({std::string(key), feature.data()});
+  std::string list, feature;
+  for (const std::string_view value : values) pbf_writer(list).add_bytes(1, value.data(), value.size());
+  pbf_writer(feature).add_message(1, list);
+  entries_.push_back({std::string(key), std::move(feature)});
 }
 
 void ExampleWriter::integer_list(std::string_view key, std::span<const int64_t> values) {
-  ProtoWriter packed, list, feature;
-  for (const int64_t value : values) packed.packed_integer(value);
-  list.bytes(1, packed.data());
-  feature.bytes(3, list.data());
-  entries_.push_back({std::string(key), feature.data()});
+  std::string packed, list, feature;
+  for (const int64_t value : values) protozero::add_varint_to_buffer(&packed, static_cast<uint64_t>(value));
+  pbf_writer(list).add_bytes(1, packed);  // of no values too, which add_packed_int64() leaves out
+  pbf_writer(feature).add_message(3, list);
+  entries_.push_back({std::string(key), std::move(feature)});
 }
 
 std::string ExampleWriter::finish() {
   std::ranges::sort(entries_, {}, &Entry::key);
-  ProtoWriter features, example;
+  std::string features, example;
+  pbf_writer writer(features);
   for (const Entry& entry : entries_) {
-    ProtoWriter map;
-    map.bytes(1, entry.key);
-    map.bytes(2, entry.feature);
-    features.bytes(1, map.data());
+    pbf_writer map(writer, 1);
+    map.add_string(1, entry.key);
+    map.add_message(2, entry.feature);
   }
   entries_.clear();
-  example.bytes(1, features.data());
-  return example.data();
+  pbf_writer(example).add_message(1, features);
+  return example;
 }
 
 }  // namespace tessera::data

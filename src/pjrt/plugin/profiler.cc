@@ -1,9 +1,9 @@
 #include "pjrt/plugin/profiler.h"
 
 #include <cstdint>
+#include <protozero/pbf_writer.hpp>
 #include <utility>
 
-#include "base/text/protobuf_wire.h"
 #include "pjrt/plugin/call.h"
 
 namespace tessera::pjrt {
@@ -69,12 +69,13 @@ const ProfilerApi* find_api(const Plugin& plugin) {
 // ProfileOptions of tsl/profiler/protobuf/profiler_options.proto, with its defaults but for what the host does, which this
 // program records itself.
 std::string options() {
-  ProtoWriter writer;
-  writer.integer(2, 0);     // host_tracer_level
-  writer.integer(3, 1);     // device_tracer_level
-  writer.integer(5, 1);     // version
-  writer.boolean(7, true);  // enable_hlo_proto
-  return writer.data();
+  std::string out;
+  protozero::pbf_writer writer(out);
+  writer.add_uint32(2, 0);   // host_tracer_level
+  writer.add_uint32(3, 1);   // device_tracer_level
+  writer.add_uint32(5, 1);   // version
+  writer.add_bool(7, true);  // enable_hlo_proto
+  return out;
 }
 
 }  // namespace

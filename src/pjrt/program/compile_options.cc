@@ -1,26 +1,27 @@
 #include "pjrt/program/compile_options.h"
 
+#include <protozero/pbf_writer.hpp>
+
 #include "base/error.h"
-#include "base/text/protobuf_wire.h"
 
 namespace tessera::pjrt {
 namespace {
 
+using protozero::pbf_writer;
+
 // Field numbers of xla/xla.proto, xla/xla_data.proto and xla/pjrt/proto/compile_options.proto.
 
 // DeviceAssignmentProto: one ComputationDevice for each partition, listing its device in every replica.
-std::string device_assignment(const CompileOptions& options) {
-  ProtoWriter out;
-  out.integer(1, options.num_replicas);
-  out.integer(2, options.num_partitions);
+void add_device_assignment(pbf_writer& build, const CompileOptions& options) {
+  pbf_writer assignment(build, 9);
+  assignment.add_int64(1, options.num_replicas);
+  assignment.add_int64(2, options.num_partitions);
   for (int64_t partition = 0; partition < options.num_partitions; ++partition) {
-    ProtoWriter computation;
+    pbf_writer computation(assignment, 3);
     for (int64_t replica = 0; replica < options.num_replicas; ++replica) {
-      computation.integer(1, options.device_ids[static_cast<size_t>(replica * options.num_partitions + partition)]);
+      computation.add_int64(1, options.device_ids[static_cast<size_t>(replica * options.num_partitions + partition)]);
     }
-    out.bytes(3, computation.data());
   }
-  return out.data();
 }
 
 // ExecutionOptions.EffortLevel: EFFORT_O0 is 9, EFFORT_O1 19, and so on; 0 is not known.
@@ -29,26 +30,24 @@ int64_t effort(int64_t level) {
   return 10 * level + 9;
 }
 
-std::string build_options(const CompileOptions& options) {
-  ProtoWriter out;
-  out.integer(4, options.num_replicas);
-  out.integer(5, options.num_partitions);
-  out.boolean(6, options.num_partitions > 1);
-  if (!options.device_ids.empty()) out.bytes(9, device_assignment(options));
-  out.boolean(19, options.use_shardy);
-  if (options.optimization_level) out.integer(24, effort(*options.optimization_level));
-  return out.data();
+void add_build_options(pbf_writer& out, const CompileOptions& options) {
+  pbf_writer build(out, 3);
+  build.add_int64(4, options.num_replicas);
+  build.add_int64(5, options.num_partitions);
+  build.add_bool(6, options.num_partitions > 1);
+  if (!options.device_ids.empty()) add_device_assignment(build, options);
+  build.add_bool(19, options.use_shardy);
+  if (options.optimization_level) build.add_int64(24, effort(*options.optimization_level));
 }
 
 // OptionOverrideProto
-std::string flag_value(const OptionValue& value) {
-  ProtoWriter out;
+void add_flag_value(pbf_writer& entry, const OptionValue& value) {
   TESSERA_CHECK(!std::holds_alternative<std::vector<int64_t>>(value), "a flag is no list");
-  if (const auto* text = std::get_if<std::string>(&value)) out.bytes(1, *text);
-  if (const auto* flag = std::get_if<bool>(&value)) out.boolean(2, *flag);
-  if (const auto* integer = std::get_if<int64_t>(&value)) out.integer(3, *integer);
-  if (const auto* real = std::get_if<double>(&value)) out.real64(4, *real);
-  return out.data();
+  pbf_writer out(entry, 2);
+  if (const auto* text = std::get_if<std::string>(&value)) out.add_string(1, *text);
+  if (const auto* flag = std::get_if<bool>(&value)) out.add_bool(2, *flag);
+  if (const auto* integer = std::get_if<int64_t>(&value)) out.add_int64(3, *integer);
+  if (const auto* real = std::get_if<double>(&value)) out.add_double(4, *real);
 }
 
 }  // namespace
@@ -60,15 +59,15 @@ std::string compile_options_proto(const CompileOptions& options) {
   TESSERA_CHECK(options.device_ids.empty() || static_cast<int64_t>(options.device_ids.size()) == devices,
                 "{} device ids for {} replicas x {} partitions", options.device_ids.size(), options.num_replicas,
                 options.num_partitions);
-  ProtoWriter out;
-  out.bytes(3, build_options(options));
+  std::string bytes;
+  pbf_writer out(bytes);
+  add_build_options(out, options);
   for (const auto& [name, value] : options.flags) {
-    ProtoWriter entry;
-    entry.bytes(1, name);
-    entry.bytes(2, flag_value(value));
-    out.bytes(7, entry.data());
+    pbf_writer entry(out, 7);
+    entry.add_string(1, name);
+    add_flag_value(entry, value);
   }
-  return out.data();
+  return bytes;
 }
 
 }  // namespace tessera::pjrt

@@ -3,23 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/text/protobuf_wire.h"
 
 namespace tessera {
 namespace {
 
 using std::string_literals::operator""s;
-
-TEST(ProtoWriter, WritesTheWireFormat) {
-  ProtoWriter out;
-  out.integer(1, 150);  // the example of the format's documentation
-  out.bytes(2, "testing");
-  out.boolean(16, true);
-  out.integer(3, -1);
-  out.real64(4, 1.0);
-  EXPECT_EQ(out.data(), "\x08\x96\x01"s + "\x12\x07testing"s + "\x80\x01\x01"s +
-                            "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s + "\x21\0\0\0\0\0\0\xf0\x3f"s);
-}
 
 TEST(CompileOptions, OneDevice) {
   EXPECT_EQ(pjrt::compile_options_proto({}), "\x1a\x09\x20\x01\x28\x01\x30\x00\x98\x01\x01"s);
@@ -43,10 +31,13 @@ TEST(CompileOptions, OptimizationLevelsAreEffortLevels) {
 
 TEST(CompileOptions, FlagsCarryTheirType) {
   const std::string plain = pjrt::compile_options_proto({});
-  const std::string with =
-      pjrt::compile_options_proto({.flags = {{"a", true}, {"b", int64_t{7}}, {"c", 1.0}, {"d", std::string("x")}}});
+  const std::string with = pjrt::compile_options_proto(
+      {.flags = {
+           {"a", true}, {"b", int64_t{7}}, {"c", 1.0}, {"d", std::string("x")}, {"e", int64_t{-1}}, {"f", std::string()}}});
   EXPECT_EQ(with, plain + "\x3a\x07\x0a\x01\x61\x12\x02\x10\x01"s + "\x3a\x07\x0a\x01\x62\x12\x02\x18\x07"s +
-                      "\x3a\x0e\x0a\x01\x63\x12\x09\x21\0\0\0\0\0\0\xf0\x3f"s + "\x3a\x08\x0a\x01\x64\x12\x03\x0a\x01x"s);
+                      "\x3a\x0e\x0a\x01\x63\x12\x09\x21\0\0\0\0\0\0\xf0\x3f"s + "\x3a\x08\x0a\x01\x64\x12\x03\x0a\x01x"s +
+                      "\x3a\x10\x0a\x01\x65\x12\x0b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s +
+                      "\x3a\x07\x0a\x01\x66\x12\x02\x0a\0"s);
 }
 
 TEST(CompileOptions, WrongNumberOfDevices) {

@@ -1,19 +1,22 @@
-#include "base/text/protobuf_wire.h"
+#include <protozero/pbf_writer.hpp>
+
 #include "data/formats/array_record/array_record.h"
 #include "data/formats/array_record/riegeli.h"
-#include "data/formats/bytes/varint.h"
 
 namespace tessera::data {
 namespace {
+
+using protozero::add_varint_to_buffer;
+using protozero::pbf_writer;
 
 constexpr const char* kOptions = "group_size:1,transpose:false,pad_to_block_boundary:false,uncompressed,max_parallelism:1";
 
 // The data of a chunk of type 'r' without compression.
 std::string simple_chunk(const std::vector<std::string_view>& records) {
   std::string sizes;
-  for (const std::string_view record : records) put_varint(sizes, record.size());
+  for (const std::string_view record : records) add_varint_to_buffer(&sizes, record.size());
   std::string data(1, '\0');
-  put_varint(data, sizes.size());
+  add_varint_to_buffer(&data, sizes.size());
   data += sizes;
   for (const std::string_view record : records) data += record;
   return data;
@@ -65,28 +68,28 @@ void ArrayRecordWriter::pad() {
 
 void ArrayRecordWriter::finish() {
   std::vector<std::string> records(1);
-  ProtoWriter summary, wrapped;
-  summary.integer(1, 1);
-  summary.integer(2, static_cast<int64_t>(chunks_.size()));
-  summary.integer(3, static_cast<int64_t>(chunks_.size()));
-  summary.bytes(4, kOptions);
-  wrapped.bytes(1, summary.data());
-  records[0] = wrapped.data();
+  {
+    pbf_writer wrapped(records[0]);
+    pbf_writer summary(wrapped, 1);
+    summary.add_int32(1, 1);
+    summary.add_uint64(2, chunks_.size());
+    summary.add_uint64(3, chunks_.size());
+    summary.add_string(4, kOptions);
+  }
   for (const Chunk& chunk : chunks_) {
-    ProtoWriter entry;
-    entry.integer(1, chunk.offset);
-    entry.integer(2, static_cast<int64_t>(chunk.decoded_size));
-    entry.integer(3, static_cast<int64_t>(chunk.records));
-    records.push_back(entry.data());
+    pbf_writer entry(records.emplace_back());
+    entry.add_int64(1, chunk.offset);
+    entry.add_uint64(2, chunk.decoded_size);
+    entry.add_uint64(3, chunk.records);
   }
   const std::vector<std::string_view> footer(records.begin(), records.end());
   const int64_t footer_offset = position_;
   put_chunk('r', simple_chunk(footer), footer.size(), total(footer));
   pad();
-  ProtoWriter postscript;
-  postscript.integer(1, footer_offset);
-  postscript.integer(2, static_cast<int64_t>(kArrayRecordMagic));
-  const std::vector<std::string_view> copies(3, postscript.data());
+  std::string postscript;
+  pbf_writer(postscript).add_int64(1, footer_offset);
+  pbf_writer(postscript).add_uint64(2, kArrayRecordMagic);
+  const std::vector<std::string_view> copies(3, postscript);
   put_chunk('r', simple_chunk(copies), copies.size(), total(copies));
   pad();
 }
