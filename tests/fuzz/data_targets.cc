@@ -2,12 +2,12 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <protozero/pbf_writer.hpp>
 
 #include "base/text/json.h"
 #include "data/formats/array_record/array_record.h"
 #include "data/formats/array_record/riegeli.h"
 #include "data/formats/bytes/bytes_file.h"
-#include "data/formats/bytes/varint.h"
 #include "data/formats/csv.h"
 #include "data/formats/example.h"
 #include "data/formats/json_fields.h"
@@ -395,11 +395,10 @@ bool parquet_footer(std::string_view bytes) {
 
 // The table of a SentencePiece model, without the model around it.
 bool charsmap(std::string_view bytes) {
-  std::string spec = "\x12", model = "\x1a";
-  put_varint(spec, bytes.size());
-  spec += bytes;
-  put_varint(model, spec.size());
-  return charsmaps_are_sound(model + spec) && !bytes.empty();
+  std::string spec, model;
+  protozero::pbf_writer(spec).add_bytes(2, bytes.data(), bytes.size());
+  protozero::pbf_writer(model).add_message(3, spec);
+  return charsmaps_are_sound(model) && !bytes.empty();
 }
 
 bool tokenizer_json(std::string_view bytes) {

@@ -1,6 +1,8 @@
 #include "data/index/label_column.h"
 
 #include <algorithm>
+#include <protozero/buffer_string.hpp>
+#include <protozero/varint.hpp>
 
 #include "data/formats/bytes/varint.h"
 
@@ -9,16 +11,13 @@ namespace {
 
 constexpr int64_t kMaxNumber = int64_t{1} << 60;
 
-uint64_t zigzag(int64_t value) { return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63); }
-int64_t unzigzag(uint64_t code) { return static_cast<int64_t>(code >> 1) ^ -static_cast<int64_t>(code & 1); }
-
 // False when the bytes do not begin with a label whose text is among so many.
 bool take_label(std::string_view& bytes, int64_t names, CodedLabel& label) {
   uint64_t code = 0;
   if (!take_varint(bytes, code)) return false;
   if (code == 0) return true;
   if (code % 2 == 1) {
-    label = {CodedLabel::Kind::kNumber, unzigzag(code / 2)};
+    label = {CodedLabel::Kind::kNumber, protozero::decode_zigzag64(code / 2)};
     return true;
   }
   label = {CodedLabel::Kind::kName, static_cast<int64_t>(code / 2 - 1)};
@@ -50,19 +49,20 @@ std::string LabelColumn::encode(const std::vector<std::string>& all_names) const
     name_codes.push_back(known ? 2 * static_cast<uint64_t>(place - all_names.begin()) + 2 : 0);
   }
   std::string out;
-  const auto put = [&](const CodedLabel& label) {
+  const auto put = [&](uint64_t code) { protozero::add_varint_to_buffer(&out, code); };
+  const auto put_label = [&](const CodedLabel& label) {
     const bool small = -kMaxNumber < label.value && label.value < kMaxNumber;
     switch (label.kind) {
-      case CodedLabel::Kind::kNone: put_varint(out, 0); break;
-      case CodedLabel::Kind::kNumber: put_varint(out, small ? 2 * zigzag(label.value) + 1 : 0); break;
-      case CodedLabel::Kind::kName: put_varint(out, name_codes[static_cast<size_t>(label.value)]); break;
+      case CodedLabel::Kind::kNone: put(0); break;
+      case CodedLabel::Kind::kNumber: put(small ? 2 * protozero::encode_zigzag64(label.value) + 1 : 0); break;
+      case CodedLabel::Kind::kName: put(name_codes[static_cast<size_t>(label.value)]); break;
     }
   };
-  if (ends_.empty()) std::ranges::for_each(labels_, put);
+  if (ends_.empty()) std::ranges::for_each(labels_, put_label);
   int64_t begin = 0;
   for (const int64_t end : ends_) {
-    put_varint(out, static_cast<uint64_t>(end - begin));
-    std::for_each(labels_.begin() + begin, labels_.begin() + end, put);
+    put(static_cast<uint64_t>(end - begin));
+    std::for_each(labels_.begin() + begin, labels_.begin() + end, put_label);
     begin = end;
   }
   return out;

@@ -1,7 +1,6 @@
 #include "pjrt/program/collective_order.h"
 
 #include <cstdint>
-#include <iterator>
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 #include <vector>
@@ -161,7 +160,7 @@ std::string moved(std::string_view users, const std::vector<uint64_t>& places) {
     while (next != end) {
       const uint64_t index = protozero::decode_varint(&next, end);
       if (index >= places.size()) throw Unknown{};
-      protozero::write_varint(std::back_inserter(out), places[index]);
+      protozero::add_varint_to_buffer(&out, places[index]);
     }
     return out;
   });

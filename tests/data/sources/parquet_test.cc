@@ -2,9 +2,11 @@
 
 #include "data/formats/parquet/parquet.h"
 
+#include <protozero/buffer_string.hpp>
+#include <protozero/varint.hpp>
+
 #include "base/system/process.h"
 #include "data/format_testing.h"
-#include "data/formats/bytes/varint.h"
 #include "data/formats/parquet/parquet_footer.h"
 #include "store/file.h"
 #include "support/no_more_files.h"
@@ -54,7 +56,7 @@ std::string footer_of_groups(size_t depth) {
   for (size_t i = 0; i < depth; ++i) schema += std::string("\x48\x01\x61\x15\x02\x00", 6);
   schema += std::string("\x15\x02\x38\x01\x61\x00", 6);  // type INT32, name "a"
   std::string count;
-  put_varint(count, depth + 1);
+  protozero::add_varint_to_buffer(&count, depth + 1);
   // version 1; the schema; no rows; no row groups
   return std::string("\x15\x02\x19\xfc", 4) + count + schema + std::string("\x16\x00\x19\x0c\x00", 5);
 }

@@ -2,10 +2,12 @@
 
 #include <zstd.h>
 
+#include <protozero/buffer_string.hpp>
+#include <protozero/varint.hpp>
+
 #include "data/format_testing.h"
 #include "data/formats/array_record/array_record.h"
 #include "data/formats/bytes/bytes_file.h"
-#include "data/formats/bytes/varint.h"
 #include "data/formats/example.h"
 #include "data/formats/tfrecord.h"
 
@@ -187,6 +189,15 @@ TEST(Example, ReadsListsPackedAndNot) {
   EXPECT_THAT(example_keys(bytes), ElementsAre("a (bytes)", "b (integers)"));
 }
 
+TEST(Example, EmptyListsAreWritten) {
+  ExampleWriter writer;
+  EXPECT_EQ(writer.finish(), std::string("\x0a\0", 2));
+  writer.integer_list("a", {});
+  writer.bytes_list("b", {});
+  const std::string integers("\x0a\x09\x0a\x01\x61\x12\x04\x1a\x02\x0a\0", 11), bytes("\x0a\x07\x0a\x01\x62\x12\x02\x0a\0", 9);
+  EXPECT_EQ(writer.finish(), "\x0a\x14" + integers + bytes);
+}
+
 TEST(Example, LabelsAreReadWithoutTheRest) {
   ExampleWriter writer;
   writer.bytes("image", std::string(1 << 20, 'x'));
@@ -323,14 +334,14 @@ TEST(ArrayRecord, ChunksThatUnpackToFarMoreAreRefused) {
       std::string out(ZSTD_compressBound(in.size()), '\0');
       out.resize(ZSTD_compress(out.data(), out.size(), in.data(), in.size(), 1));
       std::string sized;
-      put_varint(sized, in.size());
+      protozero::add_varint_to_buffer(&sized, in.size());
       return sized + out;
     };
     std::string size;
-    put_varint(size, bytes);
+    protozero::add_varint_to_buffer(&size, bytes);
     const std::string sizes = packed(size);
     std::string data = "z";
-    put_varint(data, sizes.size());
+    protozero::add_varint_to_buffer(&data, sizes.size());
     return data + sizes + packed(zeros);
   };
   RecordGroup group;

@@ -4,9 +4,9 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <protozero/pbf_writer.hpp>
 
 #include "base/error.h"
-#include "data/formats/bytes/varint.h"
 #include "data/text/added_tokens.h"
 #include "data/text/byte_bpe.h"
 #include "data/text/charsmap.h"
@@ -239,11 +239,10 @@ TEST(Tokenizer, SentencePieceTablesAreChecked) {
     std::memcpy(map.data(), &bytes, 4);
     std::memcpy(map.data() + 4, units.data(), bytes);
     map += texts;
-    std::string spec = "\x12", proto = "\x1a";
-    put_varint(spec, map.size());
-    spec += map;
-    put_varint(proto, spec.size());
-    return proto + spec;
+    std::string spec, proto;
+    protozero::pbf_writer(spec).add_bytes(2, map);
+    protozero::pbf_writer(proto).add_message(3, spec);
+    return proto;
   };
   const auto as_it_is = [](std::vector<uint32_t>&) {};
   const std::string text("b\0", 2);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <protozero/buffer_string.hpp>
+#include <protozero/varint.hpp>
 #include <span>
 
 #include "base/error.h"
@@ -28,8 +30,8 @@ std::string encode_extents(const std::vector<Extent>& extents) {
   int64_t end = 0;
   for (const Extent& extent : extents) {
     TESSERA_CHECK(extent.offset >= end && extent.length >= 0);
-    put_varint(out, static_cast<uint64_t>(extent.offset - end));
-    put_varint(out, static_cast<uint64_t>(extent.length));
+    protozero::add_varint_to_buffer(&out, static_cast<uint64_t>(extent.offset - end));
+    protozero::add_varint_to_buffer(&out, static_cast<uint64_t>(extent.length));
     end = extent.offset + extent.length;
   }
   return out;

@@ -1,16 +1,11 @@
 #pragma once
-// Whole numbers in seven bits a byte, the least first, as protobuf and Riegeli have them.
+// Reads whole numbers in seven bits a byte, the least first, as protobuf, Riegeli and Thrift have them. protozero writes them;
+// what it reads them with throws, which takes long in files of nothing but wrong ones.
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace tessera::data {
-
-inline void put_varint(std::string& out, uint64_t value) {
-  for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
-  out += static_cast<char>(value);
-}
 
 // Takes one off the front; false where there is none, and then some of `in` may be gone.
 inline bool take_varint(std::string_view& in, uint64_t& value) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <protozero/varint.hpp>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ class Thrift {
   bool zigzag(int64_t& value) {
     uint64_t raw = 0;
     if (!take_varint(in_, raw)) return false;
-    value = static_cast<int64_t>(raw >> 1) ^ -static_cast<int64_t>(raw & 1);
+    value = protozero::decode_zigzag64(raw);
     return true;
   }
   // `in_list`: there a truth value is a byte; in a field its type says it.
