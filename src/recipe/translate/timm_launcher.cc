@@ -18,9 +18,10 @@ Launcher find_launcher(const std::vector<std::string>& words) {
   };
   int64_t processes = 1;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].ends_with("distributed_train.sh")) {
+    if (words[i].ends_with("distributed_train.sh") || words[i].ends_with("distrbuted_train.sh")) {  // as timm's text has it
       if (i + 1 >= words.size() || !whole(words[i + 1])) throw usage_error("distributed_train.sh needs a number of devices");
-      return {whole(words[i + 1]), i + 2};
+      const bool named = i + 2 < words.size() && words[i + 2].ends_with("train.py");
+      return {whole(words[i + 1]), i + (named ? 3 : 2)};
     }
     if (words[i].ends_with("train.py")) return {processes, i + 1};
     if (words[i].ends_with("validate.py")) {

@@ -247,6 +247,13 @@ TEST(TimmCommands, OneChannel) {
   EXPECT_THAT(error_of("/imagenet --in-chans 4"), HasSubstr("--in-chans 4"));
 }
 
+TEST(TimmCommands, LaunchersMayNameTheScript) {
+  const std::string words = "/data --model resnet18 -b 64";
+  const std::string recipe = made("./distributed_train.sh 8 " + words).recipe;
+  EXPECT_EQ(made("./distributed_train.sh 8 train.py " + words).recipe, recipe);
+  EXPECT_EQ(made("python3 launch_xla.py --num-devices 8 train.py " + words).recipe, recipe);
+}
+
 TEST(TimmCommands, EpochRepeatsAreHeededWhereTimmHeedsThem) {
   const std::string options = " --epochs 100 --epoch-repeats 3 --warmup-epochs 5 --mixup 0.2 --mixup-off-epoch 80";
   EXPECT_THAT(made("/data --dataset wds/x --train-split t-{0..9}.tar --val-split v.tar" + options).recipe,
