@@ -137,7 +137,7 @@ const Arguments::Value* Arguments::value(std::string_view name) const {
   return found == values_.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> Arguments::words_of(std::string_view name) const {
+std::vector<std::string> Arguments::words(std::string_view name) const {
   if (const Value* own = value(name)) return own->words;
   const std::string_view fallback = entry(name).fallback;
   return fallback.empty() ? std::vector<std::string>() : split(fallback, ' ');
@@ -157,12 +157,12 @@ bool Arguments::given(std::string_view name) const {
   return false;
 }
 
-std::string Arguments::text(std::string_view name) const { return join(words_of(name), " "); }
+std::string Arguments::text(std::string_view name) const { return join(words(name), " "); }
 bool Arguments::flag(std::string_view name) const { return text(name) == "true"; }
 
 std::optional<double> Arguments::optional_number(std::string_view name) const {
-  const std::vector<std::string> words = words_of(name);
-  return words.empty() ? std::nullopt : parse_float(words[0]);
+  const std::vector<std::string> values = words(name);
+  return values.empty() ? std::nullopt : parse_float(values[0]);
 }
 
 double Arguments::number(std::string_view name) const { return optional_number(name).value_or(0); }
@@ -170,7 +170,7 @@ int64_t Arguments::integer(std::string_view name) const { return static_cast<int
 
 std::vector<double> Arguments::numbers(std::string_view name) const {
   std::vector<double> out;
-  for (const std::string& word : words_of(name)) out.push_back(parse_float(word).value_or(0));
+  for (const std::string& word : words(name)) out.push_back(parse_float(word).value_or(0));
   return out;
 }
 

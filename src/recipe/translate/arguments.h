@@ -50,6 +50,7 @@ class Arguments {
   std::vector<double> numbers(std::string_view name) const;
 
   // The arguments that have another value than their fallback, in the table's order.
+  std::vector<std::string> words(std::string_view name) const;
   std::vector<const Argument*> all_given() const;
   // A usage Error for the first of kind kMissing among them.
   void refuse_missing() const;
@@ -62,7 +63,6 @@ class Arguments {
   const Argument& find(const std::string& word, const std::string& where) const;
   const Argument& entry(std::string_view name) const;
   const Value* value(std::string_view name) const;
-  std::vector<std::string> words_of(std::string_view name) const;
   void set(const Argument& argument, std::vector<std::string> words, const std::string& where);
 
   std::span<const Argument> table_;

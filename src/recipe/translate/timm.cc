@@ -12,6 +12,7 @@
 #include "recipe/translate/folders.h"
 #include "recipe/translate/timm_chains.h"
 #include "recipe/translate/timm_launcher.h"
+#include "recipe/translate/timm_model_keys.h"
 #include "recipe/translate/timm_schedule.h"
 #include "recipe/translate/yaml.h"
 #include "store/file.h"
@@ -242,12 +243,24 @@ class Translator {
     if (args_.flag("grad_checkpointing")) text_.string("remat", "full");
     if (args_.given("head_init_bias")) text_.number("head_bias", args_.number("head_init_bias"));
     write_pool(family);
+    if (scales_head()) text_.string("head_init", "zeros");
     if (family == "resnet" && !architecture_.ends_with("_gn") && world_ > 1 && !args_.flag("sync_bn")) {
       out_.notes.push_back("batch norm sees the images of all devices, as with --sync-bn");
+    if (args_.given("model_kwargs")) text_.lines(timm_model_keys(*model_.family, *model_.architecture, args_, size_));
     }
   }
   void write_norm_splits(const std::string& family) {
     const int64_t splits = args_.integer("aug_splits");
+  // timm multiplies the head, also one of given weights, once the model is made.
+  bool scales_head() const {
+    const auto scale = args_.optional_number("head_init_scale");
+    if (!scale || *scale == 1) return false;
+    if (*scale != 0 || std::string(model_.family->name) != "vit") {
+      throw usage_error(fmt::format("`--head-init-scale {}` has no counterpart here", number_text(*scale)), {},
+                        "0 has one, of a ViT: --head-init-scale 0");
+    }
+    return true;
+  }
     if (splits < 2 && !args_.flag("resplit")) {
       throw usage_error("`--split-bn` goes with `--aug-splits`, timm says", {}, "--aug-splits 3 --jsd-loss --split-bn");
     }
@@ -340,7 +353,7 @@ class Translator {
     text_.string("from", !initial.empty() ? initial : !adapted.empty() ? adapted : pretrained());
     std::string head = model_.family->classifier;
     std::ranges::replace(head, '.', '/');
-    if (!adapted.empty()) text_.raw("dont_load", "[" + RecipeText::quoted(head + "/.*") + "]");
+    if (!adapted.empty() || scales_head()) text_.raw("dont_load", "[" + RecipeText::quoted(head + "/.*") + "]");
   }
 
   // The weights of --pretrained.

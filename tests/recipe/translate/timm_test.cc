@@ -247,6 +247,32 @@ TEST(TimmCommands, OneChannel) {
   EXPECT_THAT(error_of("/imagenet --in-chans 4"), HasSubstr("--in-chans 4"));
 }
 
+TEST(TimmCommands, ArgumentsOfTheModelAreKeys) {
+  const std::string clip = "/imagenet --model vit_base_patch16_clip_224 --img-size 240 --model-kwargs img_size=240";
+  const Translation patches = made(clip + " patch_size=12");
+  EXPECT_THAT(patches.recipe, HasSubstr("variant = \"vit_base_patch16_clip_224\"\npatch = 12\n"));
+  EXPECT_EQ(as_recipe(patches, {"model.depth=1"}).model->input().height, 240);
+  EXPECT_THAT(made(clip + " pre_norm=False qkv_bias=true init_values=1e-5").recipe,
+              AllOf(HasSubstr("\npre_norm = false\n"), HasSubstr("\nlayer_scale = 1e-05\n"), Not(HasSubstr("qkv_bias"))));
+  EXPECT_EQ(made(clip).recipe, made("/imagenet --model vit_base_patch16_clip_224 --img-size 240").recipe);
+  EXPECT_THAT(error_of(clip + " img_size=224"), HasSubstr("`img_size=224`, where images have 240 pixels"));
+  EXPECT_THAT(error_of(clip + " attn_drop_rate=0.1"), AllOf(HasSubstr("attn_drop_rate"), HasSubstr("model.KEY=VALUE")));
+  EXPECT_THAT(error_of(clip + " patch_size"), HasSubstr("no NAME=VALUE"));
+  EXPECT_THAT(error_of(clip + " patch_size=small"), HasSubstr("a whole number"));
+  EXPECT_THAT(error_of(clip + " patch_size=" + std::string(3000, '[') + std::string(3000, ']')), HasSubstr("a whole number"));
+  EXPECT_THAT(error_of("train.py --data-dir /imagenet --model resnet50 --amp --model-kwargs output_stride=16 act_layer=silu"),
+              AllOf(HasSubstr("--model-kwargs"), HasSubstr("has no counterpart")));
+}
+
+TEST(TimmCommands, AHeadScaledToZerosBeginsAnew) {
+  const Translation tuned = made("/imagenet --model vit_tiny_patch16_224 --pretrained --head-init-scale 0.0");
+  EXPECT_THAT(tuned.recipe, AllOf(HasSubstr("\nhead_init = \"zeros\"\n"), HasSubstr("\ndont_load = [\"head/.*\"]\n")));
+  as_recipe(tuned, {"model.depth=1"});
+  EXPECT_THAT(made("/imagenet --model vit_tiny_patch16_224 --head-init-scale 1").recipe, Not(HasSubstr("head_init")));
+  EXPECT_THAT(error_of("/imagenet --model vit_tiny_patch16_224 --head-init-scale 0.01"), HasSubstr("--head-init-scale 0.01"));
+  EXPECT_THAT(error_of("/imagenet --head-init-scale 0"), HasSubstr("of a ViT"));
+}
+
 TEST(TimmCommands, LaunchersMayNameTheScript) {
   const std::string words = "/data --model resnet18 -b 64";
   const std::string recipe = made("./distributed_train.sh 8 " + words).recipe;
