@@ -72,6 +72,11 @@ const Argument& Arguments::find(const std::string& word, const std::string& wher
                     near ? fmt::format("did you mean `{}`?", *near) : "--list shows those that are known");
 }
 
+const Argument& Arguments::find_key(std::string_view key, const std::string& where) const {
+  const auto word = std::ranges::find_if(table_, [&](const Argument& argument) { return key == argument.names; });
+  return word != table_.end() ? *word : find("--" + std::string(key), where);
+}
+
 std::vector<std::string> Arguments::parse(const std::vector<std::string>& words) {
   std::vector<std::string> rest;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -113,9 +118,12 @@ void Arguments::set(const Argument& argument, std::vector<std::string> words, co
 }
 
 void Arguments::set_default(std::string_view key, const std::vector<std::string>& values, const std::string& where) {
-  const Argument& argument = find("--" + std::string(key), where);
+  const Argument& argument = find_key(key, where);
   if (value(as_name(long_name(argument))) != nullptr) return;
+  if (values.empty() && argument.none != nullptr) return set(argument, {argument.none}, where);
+  if (values == std::vector<std::string>{""} && (argument.takes != Takes::kText || *argument.fallback == 0)) return;
   if (argument.takes == Takes::kNothing) {
+    if (values.empty()) return;
     if (values.size() != 1 || (values[0] != "true" && values[0] != "false")) {
       throw usage_error(fmt::format("`{}` must be true or false", key), where);
     }

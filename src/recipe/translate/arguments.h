@@ -22,11 +22,12 @@ enum class Kind {
 enum class Takes { kNothing, kText, kOptionalText, kInteger, kNumber, kNumbers, kTexts };
 
 struct Argument {
-  const char* names;  // "--batch-size -b": the first is what others call it, and its key in YAML
+  const char* names;  // "--batch-size -b": the first is what others call it, and its key in YAML. "data": a word without a name
   Takes takes;
   Kind kind;
-  const char* fallback;  // when it is not given; numbers separated by blanks; "": none
-  const char* how;       // what becomes of it
+  const char* fallback;        // when it is not given; numbers separated by blanks; "": none
+  const char* how;             // what becomes of it
+  const char* none = nullptr;  // its value where YAML says null and that is not its fallback
 };
 
 // An argument's values, by its name without dashes and with _ for -: "batch_size".
@@ -37,7 +38,8 @@ class Arguments {
   // Reads words as argparse does: --name VALUE, --name=VALUE, -b VALUE, -b8, and unique beginnings of long names. What is no
   // argument's value is returned. An unknown argument is a usage Error that names the nearest.
   std::vector<std::string> parse(const std::vector<std::string>& words);
-  // As if given, but what is given already stays. `key` may have - or _. No values: as if not given.
+  // As if given, but what is given already stays. `key` may have - or _. No values are YAML's null: as if not given, where the
+  // argument has no other meaning for it. One that is empty is text alone.
   void set_default(std::string_view key, const std::vector<std::string>& values, const std::string& where);
 
   // Whether it has another value than its fallback.
@@ -48,9 +50,9 @@ class Arguments {
   int64_t integer(std::string_view name) const;
   std::optional<double> optional_number(std::string_view name) const;
   std::vector<double> numbers(std::string_view name) const;
+  std::vector<std::string> words(std::string_view name) const;
 
   // The arguments that have another value than their fallback, in the table's order.
-  std::vector<std::string> words(std::string_view name) const;
   std::vector<const Argument*> all_given() const;
   // A usage Error for the first of kind kMissing among them.
   void refuse_missing() const;
@@ -61,6 +63,7 @@ class Arguments {
     std::vector<std::string> words;
   };
   const Argument& find(const std::string& word, const std::string& where) const;
+  const Argument& find_key(std::string_view key, const std::string& where) const;
   const Argument& entry(std::string_view name) const;
   const Value* value(std::string_view name) const;
   void set(const Argument& argument, std::vector<std::string> words, const std::string& where);

@@ -76,6 +76,7 @@ class Translator {
         args_.set_default(other.name, split(other.value, ' '), "");
       }
     }
+    if (directory_.empty()) directory_ = args_.text("data");
     if (args_.given("data_dir")) directory_ = args_.text("data_dir");
   }
 
@@ -170,9 +171,6 @@ class Translator {
       throw usage_error("the data directory is missing", {}, "tessera timm --data-dir imagenet --model resnet50");
     }
     const std::string low = lower(kind);
-    if (low.empty() || low == "folder" || low == "torch/image_folder" || low == "torch/folder") {
-      return fmt::format("folder({})", call_value(folder_of(directory_, split)));
-    }
     const bool keys = args_.given("input_key") || args_.given("target_key");
     if (low.starts_with("tfds/")) {
       if (keys) throw usage_error("`--input-key` and `--target-key` are of wds here");
@@ -180,6 +178,10 @@ class Translator {
                          directory_.empty() ? "" : ", data_dir=" + call_value(directory_));
     }
     if (low == "wds" || low.starts_with("wds/")) return wds(split);
+    const bool other = low.starts_with("torch/") || low.starts_with("hfds/") || low.starts_with("hfids/");
+    if (!other || low == "torch/image_folder" || low == "torch/folder") {  // whatever its name
+      return fmt::format("folder({})", call_value(folder_of(directory_, split)));
+    }
     throw usage_error(fmt::format("`--dataset {}` is not read here", kind), {},
                       "folders, tfds/NAME and wds/NAME are; Hugging Face's data sets by parquet(…): tessera help sources");
   }
@@ -241,16 +243,14 @@ class Translator {
     if (args_.given("bn_eps")) text_.number("norm_epsilon", args_.number("bn_eps"));
     if (args_.flag("split_bn")) write_norm_splits(family);
     if (args_.flag("grad_checkpointing")) text_.string("remat", "full");
+    if (scales_head()) text_.string("head_init", "zeros");
     if (args_.given("head_init_bias")) text_.number("head_bias", args_.number("head_init_bias"));
     write_pool(family);
-    if (scales_head()) text_.string("head_init", "zeros");
+    if (args_.given("model_kwargs")) text_.lines(timm_model_keys(*model_.family, *model_.architecture, args_, size_));
     if (family == "resnet" && !architecture_.ends_with("_gn") && world_ > 1 && !args_.flag("sync_bn")) {
       out_.notes.push_back("batch norm sees the images of all devices, as with --sync-bn");
-    if (args_.given("model_kwargs")) text_.lines(timm_model_keys(*model_.family, *model_.architecture, args_, size_));
     }
   }
-  void write_norm_splits(const std::string& family) {
-    const int64_t splits = args_.integer("aug_splits");
   // timm multiplies the head, also one of given weights, once the model is made.
   bool scales_head() const {
     const auto scale = args_.optional_number("head_init_scale");
@@ -261,6 +261,8 @@ class Translator {
     }
     return true;
   }
+  void write_norm_splits(const std::string& family) {
+    const int64_t splits = args_.integer("aug_splits");
     if (splits < 2 && !args_.flag("resplit")) {
       throw usage_error("`--split-bn` goes with `--aug-splits`, timm says", {}, "--aug-splits 3 --jsd-loss --split-bn");
     }
@@ -372,7 +374,8 @@ class Translator {
     text_.string("type", "classification");
     text_.string("every", schedule_.epochs(static_cast<double>(args_.integer("val_interval"))));
     const auto own = args_.optional_number("validation_batch_size");
-    text_.raw("batch", fmt::format("{}", world_ * static_cast<int64_t>(own.value_or(args_.number("batch_size")))));
+    const int64_t times = world_ * args_.integer("validation_batch_size_multiplier");
+    text_.raw("batch", fmt::format("{}", times * static_cast<int64_t>(own.value_or(args_.number("batch_size")))));
     text_.section("eval.val.data");
     text_.string("source", source(args_.text("val_split")));
     text_.string("pp", TimmChains(args_, input_, size_).eval());

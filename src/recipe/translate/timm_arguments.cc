@@ -1,4 +1,5 @@
-// The arguments of timm's train.py (main, and those that only older versions and the branch bits_and_tpu have).
+// The arguments of timm's train.py (main, and those that only older versions and the branch bits_and_tpu have). Of older versions
+// are here those that stand in published files of arguments, which hold every one.
 #include "recipe/translate/timm.h"
 
 namespace tessera::translate {
@@ -15,11 +16,13 @@ constexpr const char* kTorch = "torch's own";
 
 const Argument kTable[] = {
     // Data
+    {"data", kText, kExact, "", "as --data-dir, which goes before it: a word without a name, in YAML `data`"},
     {"--data-dir", kText, kExact, "",
      "`data.source`: its folder `train`, `eval.val.data.source`: its folder `validation`, val, … or itself; also as a word "
      "without a name"},
     {"--dataset -d", kText, kExact, "",
-     "empty, `torch/image_folder`, `tfds/NAME` or `wds/…`, as `folder(…)`, `tfds(…)`, `wds(…)`; any other is an error"},
+     "`tfds/NAME` and `wds/…` as `tfds(…)` and `wds(…)`; other names and `torch/image_folder` as `folder(…)`, as in timm; "
+     "`hfds/…`, `hfids/…` and other `torch/…` are errors"},
     {"--train-split", kText, kExact, "train",
      "the folder or split of training; for wds a pattern of tar files in the data directory"},
     {"--val-split", kText, kExact, "validation", "the same of validation; empty: none"},
@@ -58,6 +61,7 @@ const Argument kTable[] = {
     {"--batch-size -b", kInteger, kExact, "128",
      "of one device, as in timm: `data.batch` is this times --world-size times --grad-accum-steps"},
     {"--validation-batch-size -vb", kInteger, kExact, "", "`eval.val.batch`, times --world-size"},
+    {"--validation-batch-size-multiplier", kInteger, kExact, "1", "of older versions: a factor of `eval.val.batch`"},
     {"--channels-last", kNothing, kIgnored, "", "XLA chooses layouts"},
     {"--fuser", kText, kIgnored, "", kTorch},
     {"--grad-accum-steps", kInteger, kExact, "1", "`accumulate`, and a factor of `data.batch`"},
@@ -71,6 +75,7 @@ const Argument kTable[] = {
     {"--head-init-bias", kNumber, kExact, "", "`model.head_bias`; of ViTs, Mixers and ResMLPs"},
     {"--torchcompile-mode", kText, kIgnored, "", kTorch},
     {"--torchscript", kNothing, kIgnored, "", kTorch},
+    {"--aot-autograd", kNothing, kIgnored, "", kTorch},
     {"--torchcompile", kOptionalText, kIgnored, "", kTorch},
     // Devices
     {"--device", kText, kIgnored, "cuda", "`--platform` chooses the device"},
@@ -84,6 +89,7 @@ const Argument kTable[] = {
     {"--no-ddp-bb", kNothing, kIgnored, "", kTorch},
     {"--synchronize-step", kNothing, kIgnored, "", kTorch},
     {"--local-rank", kInteger, kIgnored, "0", "`tessera launch` starts several processes"},
+    {"--num-gpu", kInteger, kMissing, "1", "the launcher of the command, or --world-size, says how many"},
     {"--device-modules", kTexts, kIgnored, "", kTorch},
     // Optimizer
     {"--opt", kText, kExact, "sgd", "`optimizer.name`: see below; a name without counterpart is an error"},
@@ -136,7 +142,7 @@ const Argument kTable[] = {
     {"--ratio", kNumbers, kExact, "0.75 1.3333333333333333", "`ratio=` of the crop"},
     {"--hflip", kNumber, kExact, "0.5", "`flip_lr`"},
     {"--vflip", kNumber, kExact, "0", "`flip_ud`"},
-    {"--color-jitter", kNumber, kExact, "0.4", "`color_jitter`, without --aa (and with the policy 3a)"},
+    {"--color-jitter", kNumber, kExact, "0.4", "`color_jitter`, without --aa (and with the policy 3a)", "0"},
     {"--color-jitter-prob", kNumber, kExact, "", "its `p=`"},
     {"--grayscale-prob", kNumber, kExact, "", "`random_grayscale`"},
     {"--gaussian-blur-prob", kNumber, kExact, "", "`gaussian_blur`"},
@@ -162,13 +168,14 @@ const Argument kTable[] = {
     {"--mixup-switch-prob", kNumber, kExact, "0.5", "`data.mixup.switch_prob`"},
     {"--mixup-mode", kText, kExact, "batch", "`data.mixup.mode`"},
     {"--mixup-off-epoch", kInteger, kExact, "0", "`data.mixup.off_epoch`"},
-    {"--smoothing", kNumber, kExact, "0.1", "`objective.label_smoothing`"},
+    {"--smoothing", kNumber, kExact, "0.1", "`objective.label_smoothing`", "0"},
     {"--train-interpolation", kText, kExact, "random", "of the crop, and of the policy of --aa"},
     {"--drop", kNumber, kExact, "0", "`model.head_dropout`"},
     {"--drop-connect", kNumber, kIgnored, "", "timm's own train.py reads it and does nothing with it"},
     {"--drop-path", kNumber, kExact, "", "`model.drop_path`"},
     {"--drop-block", kNumber, kExact, "", "`model.drop_block`, of ResNets"},
     // Batch norm
+    {"--bn-tf", kNothing, kIgnored, "", "of EfficientNets, in older versions"},
     {"--bn-momentum", kNumber, kExact, "", "`model.norm_momentum`, of ResNets"},
     {"--bn-eps", kNumber, kExact, "", "`model.norm_epsilon`, of ResNets"},
     {"--sync-bn", kNothing, kExact, "",

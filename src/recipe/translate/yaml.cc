@@ -38,7 +38,6 @@ std::vector<std::string> values_of(const YAML::Node& node, const std::string& wh
   std::vector<std::string> values;
   if (node.IsScalar()) {
     values.push_back(scalar_of(node, where));
-    if (values[0].empty()) values.clear();
   } else if (node.IsSequence()) {
     for (const YAML::Node& item : node) values.push_back(scalar_of(item, where));
   } else {

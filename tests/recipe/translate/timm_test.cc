@@ -123,7 +123,8 @@ TEST(TimmArguments, AreNoOthersThanTimms) {
     const bool local = name == "--local-rank";
     if (!timms()["main"].contains(name) && !timms()["bits"].contains(name) && !local) others.push_back(name);
   }
-  EXPECT_THAT(others, ElementsAre("--native-amp", "--apex-amp", "--amp-impl"));
+  EXPECT_THAT(others, ElementsAre("data", "--validation-batch-size-multiplier", "--aot-autograd", "--native-amp", "--apex-amp",
+                                  "--amp-impl", "--num-gpu", "--bn-tf"));
 }
 
 TEST(TimmArguments, AreListedInTheDocument) {
@@ -273,6 +274,11 @@ TEST(TimmCommands, AHeadScaledToZerosBeginsAnew) {
   EXPECT_THAT(error_of("/imagenet --head-init-scale 0"), HasSubstr("of a ViT"));
 }
 
+TEST(TimmCommands, ADataSetOfAnotherNameIsAFolder) {
+  EXPECT_THAT(made("/data --dataset imagenet").recipe, HasSubstr("\"folder(/data/train)\""));
+  EXPECT_THAT(error_of("/data --dataset torch/cifar10"), HasSubstr("`--dataset torch/cifar10` is not read here"));
+}
+
 TEST(TimmCommands, LaunchersMayNameTheScript) {
   const std::string words = "/data --model resnet18 -b 64";
   const std::string recipe = made("./distributed_train.sh 8 " + words).recipe;
@@ -387,6 +393,20 @@ TEST_F(TimmYaml, TakesTimmsArgsYaml) {
     }
   }
   EXPECT_EQ(made("/imagenet -c " + file(text)).recipe, made("/imagenet").recipe);
+}
+
+// Files of arguments that were published have the names of their time, and null where timm means none.
+TEST_F(TimmYaml, TakesThoseOfOlderVersions) {
+  const std::string path = file(
+      "amp_impl: native\naot_autograd: false\nbn_tf: false\njsd: false\nnum_gpu: 1\nvalidation_batch_size_multiplier: 2\n"
+      "data: /imagenet\ndata_dir: null\ndataset: imagenet\ncolor_jitter: null\nsmoothing: null\ntorchscript: null\n"
+      "train_interpolation: ''\nval_split: ''\nmodel_kwargs: {patch_size: 32}\nmodel: vit_tiny_patch16_224\n");
+  const std::string words =
+      "/imagenet --model vit_tiny_patch16_224 --color-jitter 0 --smoothing 0 --model-kwargs patch_size=32";
+  EXPECT_EQ(made("-c " + path).recipe, made(words + " --train-interpolation bicubic --val-split=").recipe);
+  EXPECT_THAT(made("-c " + path + " --val-split val").recipe, HasSubstr("batch = 256\n"));
+  EXPECT_THAT(made("/other -c " + path).recipe, HasSubstr("folder(/other/train)"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("num_gpu: 2\n")), HasSubstr("`--num-gpu` has no counterpart"));
 }
 
 TEST_F(TimmYaml, NamesTheLineOfAMistake) {
