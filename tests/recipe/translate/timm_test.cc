@@ -61,8 +61,10 @@ recipe::Recipe as_recipe(const Translation& translation, std::vector<std::string
   std::string text = translation.recipe;
   const size_t init = text.find("\n[model_init]");  // its weights are not here
   if (init != std::string::npos) text.erase(init, text.find("\n[", init + 1) - init);
-  const bool few = text.find("classes = 102") != std::string::npos;
-  const std::string classes = few ? "102" : "1000";
+  std::string classes = "1000";
+  for (const char* few : {"102", "37"}) {
+    if (text.find(fmt::format("\nclasses = {}\n", few)) != std::string::npos) classes = few;
+  }
   settings.push_back(fmt::format("data.source=fake(images=1281167, classes={})", classes));
   if (text.find("[eval.val]") != std::string::npos) {
     settings.push_back(fmt::format("eval.val.data.source=fake(images=50000, classes={})", classes));

@@ -56,12 +56,12 @@ def arguments(parser):
 
 def devices(words):
     """How many devices the launcher starts, and the words behind train.py."""
-    if words[0].endswith("distributed_train.sh"):
-        return int(words[1]), words[2:]
+    if words[0].endswith("_train.sh"):
+        return int(words[1]), words[3 if words[2] == "train.py" else 2:]
     launcher, rest = words[:words.index("train.py")], words[words.index("train.py") + 1:]
     joined = " ".join(launcher).replace("=", " ").split()
     count = 1
-    for name in ("--nproc_per_node", "--nnodes"):
+    for name in ("--nproc_per_node", "--nnodes", "--num-devices"):
         if name in joined:
             count *= int(joined[joined.index(name) + 1])
     return count, rest
