@@ -4,14 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <optional>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "pjrt/pjrt_testing.h"
+#include "pjrt/plugin/call.h"
 #include "pjrt/plugin/cuda_toolkit.h"
 #include "pjrt/plugin/error.h"
 #include "support/paths.h"
@@ -237,6 +242,22 @@ TEST(Plugin, AnExceptionOfAPluginIsAnErrorOfTheDevice) {
   EXPECT_EQ(error.message(), "PJRT_Plugin_Initialize: INTERNAL: the plugin threw: no such key");
   EXPECT_THAT(error.where(), HasSubstr("PJRT C API 0.7"));
   EXPECT_EQ(error.code(), Exit::kDevice);
+}
+
+// Whoever catches these says what to do, or that the mistake is this program's.
+TEST(Plugin, WhatTheSystemRefusesAPluginIsNoErrorOfTheDevice) {
+  const std::shared_ptr<Plugin> plugin = Plugin::load(testing::fake_plugin_path(2));
+  const auto comes_out = [&](const auto& exception) {
+    try {
+      throw exception;
+    } catch (...) {
+      throw_plugin_exception(*plugin, "PJRT_Client_Compile");
+    }
+  };
+  EXPECT_THROW(comes_out(std::bad_alloc()), std::bad_alloc);
+  EXPECT_THROW(comes_out(std::system_error(EAGAIN, std::system_category())), std::system_error);
+  EXPECT_THROW(comes_out(InternalError("a failed check")), InternalError);
+  EXPECT_THROW(comes_out(std::length_error("too long")), PjrtError);
 }
 
 TEST(Plugin, ErrorsOfConnectionsAreThoseOfPeers) {
