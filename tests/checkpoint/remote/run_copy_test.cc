@@ -30,14 +30,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Each with a run of its own in one server's bucket.
 class RunCopyTest : public ::testing::Test {
  protected:
-  RunCopyTest() {
-    std::filesystem::create_directories(directory_ / "bucket");
-    servers_.emplace(directory_ / "bucket");
-    store::set_cache_directory(directory_ / "cache");
+  static void SetUpTestSuite() {
+    const testing::TempDir empty;
+    servers_ = new testing::BucketServers(empty.path());
   }
-  ~RunCopyTest() override { store::set_cache_directory(before_); }
+  static void TearDownTestSuite() { delete servers_; }
+
+  RunCopyTest() { store::set_cache_directory(directory_ / "cache"); }
+  ~RunCopyTest() override {
+    servers_->fail({});
+    store::set_cache_directory(before_);
+  }
 
   void write(const RunCopy& copy, const std::string& name, std::string_view text) {
     files_.make_directories(copy.local());
@@ -81,8 +87,9 @@ class RunCopyTest : public ::testing::Test {
   }
 
   const testing::TempDir directory_;
-  std::optional<testing::BucketServers> servers_;
-  const std::string before_ = store::cache_directory(), url_ = "s3://data/run";
+  static inline testing::BucketServers* servers_ = nullptr;
+  const std::string before_ = store::cache_directory();
+  const std::string url_ = fmt::format("s3://data/{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
   store::FileSystem& files_ = store::local_files();
   const KeptOf kept_ = [](const auto&, const auto&) { return KeptCheckpoints{}; };
 };
