@@ -24,7 +24,6 @@ using ::testing::HasSubstr;
 using testing::kFormats;
 using testing::open_error;
 using testing::range;
-using testing::reference_samples;
 
 const std::string kTfrecords = kFormats + "/tfrecord/train-*";
 

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-using std::string_literals::operator""s;
+using namespace std::string_literals;
 
 TEST(CompileOptions, OneDevice) {
   EXPECT_EQ(pjrt::compile_options_proto({}), "\x1a\x09\x20\x01\x28\x01\x30\x00\x98\x01\x01"s);
