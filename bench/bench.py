@@ -15,9 +15,11 @@ import tempfile
 import time
 
 import sinks
+from photos import link_photos
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/bench"
+PHOTOS = WORK / "photos/photos"
 PARTS = ("step", "bf16", "digits", "sinks", "resnet", "families", "product", "predict", "scale", "data", "start", "memory")
 CORES = sorted(os.sched_getaffinity(0))[:2]  # every side has the same two
 
@@ -265,14 +267,7 @@ PREDICT_MODELS = ("vit_small_patch16_224", "resnet50")
 
 def predict_folder(count):
     """The photographs, again and again, as that many files."""
-    folder = WORK / f"photos-{count}/all"
-    photos = sorted((WORK / "photos/photos").glob("*.jpg"))
-    for i in range(count if photos else 0):
-        link = folder / f"{i:05}.jpg"
-        if not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            os.link(photos[i % len(photos)], link)
-    return folder.parent
+    return link_photos(PHOTOS, WORK / f"photos-{count}", (f"all/{i:05}.jpg" for i in range(count)))
 
 
 def part_predict(report, options):
@@ -534,14 +529,7 @@ def peak_of(command):
 
 def thousand_classes():
     """The photographs as one image in each of 1,000 class folders, so that the model is the one of the step benchmark."""
-    folder = WORK / "photos-1000"
-    photos = sorted((WORK / "photos/photos").glob("*.jpg"))
-    for i in range(1000 if photos else 0):
-        link = folder / f"{i:04}/0.jpg"
-        if not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            os.link(photos[i % len(photos)], link)
-    return folder
+    return link_photos(PHOTOS, WORK / "photos-1000", (f"{i:04}/0.jpg" for i in range(1000)))
 
 
 def part_memory(report, options):

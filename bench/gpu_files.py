@@ -7,12 +7,13 @@ this); all, if none is named. SIDE/PART, as compile/predict, runs that part alon
 included; `predict` as a whole command with its program in the cache, peers' from the first file read to the last answer.
 """
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import time
+
+from photos import link_photos
 
 HERE = pathlib.Path(__file__).parent
 MODEL, BATCH, STEPS, FILES, CLASSES = "vit_small_patch16_224", 256, 300, 25600, 1000
@@ -20,19 +21,8 @@ CROP = "decode | random_resized_crop(224, interpolation=random) | flip_lr"
 CHAINS = {"plain": f"{CROP} | normalise()", "randaugment": f"{CROP} | randaug(rand-m9-mstd0.5-inc1) | normalise()"}
 
 
-def make_folder(photos, work):
-    folder = work / "train"
-    found = sorted(photos.rglob("*.jpg"))
-    for i in range(FILES):
-        link = folder / f"{i % CLASSES:04}" / f"{i:05}.jpg"
-        if not link.exists():
-            link.parent.mkdir(parents=True, exist_ok=True)
-            os.link(found[i % len(found)], link)
-    return folder
-
-
-def run(command, **options):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+def run(command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no output"])[-1][:300])
     return done
@@ -45,8 +35,7 @@ def tessera_train(tessera, folder, work, chain):
          f'eval.val.data.source="folder({folder})"', "eval.val.batch=256", f'total="{STEPS} steps"', 'log="50 steps"',
          'optimizer.lr="cosine(1e-3, warmup=50 steps)"', *([] if chain == "randaugment" else ["data.mixup={}"])])
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
-    rates = [line["img/sec"] for line in lines if "img/sec" in line]
-    return statistics.median(rates[1:])
+    return statistics.harmonic_mean([line["img/sec"] for line in lines if "img/sec" in line and line["step"] > 50])
 
 
 def tessera_predict(tessera, folder, work):
@@ -69,7 +58,7 @@ def peer(command):
 
 def main():
     tessera, photos, work = (pathlib.Path(word).absolute() for word in sys.argv[1:4])
-    folder = make_folder(photos, work)
+    folder = link_photos(photos, work / "train", (f"{i % CLASSES:04}/{i:05}.jpg" for i in range(FILES)))
     for word in sys.argv[4:] or ("tessera", "eager", "compile"):
         side, _, wanted = word.partition("/")
         parts = {f"train, {chain}": (lambda chain=chain: tessera_train(tessera, folder, work, chain)) if side == "tessera" else

@@ -29,7 +29,8 @@ def runner(peer, model, size, half):
     """images, an array of torch -> logits"""
     example = torch.zeros(BATCH, 3, size, size)
     if peer in ("timm", "compile"):
-        torch.set_float32_matmul_precision("high")  # of a GPU: TF32, as XLA has it
+        if CUDA:
+            torch.set_float32_matmul_precision("high")  # TF32, as XLA has it
         model = model.to(DEVICE)
         forward = torch.compile(model) if peer == "compile" else model
 
@@ -62,9 +63,9 @@ def main():
     config = resolve_data_config({}, model=model)
     size = config["input_size"][-1]
     run = runner(peer, model, size, half)
-    loader = create_loader(create_dataset("", folder), config["input_size"], BATCH, use_prefetcher=False, num_workers=WORKERS, pin_memory=CUDA,
-                           interpolation=config["interpolation"], mean=config["mean"], std=config["std"], crop_pct=config["crop_pct"],
-                           device=torch.device("cpu"))
+    loader = create_loader(create_dataset("", folder), config["input_size"], BATCH, use_prefetcher=False, num_workers=WORKERS,
+                           pin_memory=CUDA, interpolation=config["interpolation"], mean=config["mean"], std=config["std"],
+                           crop_pct=config["crop_pct"], device=torch.device("cpu"))
     run(torch.zeros(BATCH, 3, size, size))
     start, images, top = time.perf_counter(), 0, []
     for batch, _ in loader:

@@ -207,7 +207,7 @@ void predict(const state::LoadedModel& model, const std::string& pp_text, const 
   const train::FixedArguments fixed(compiled, params, model.layout.params);
   train::free_prepared({&compiled}, params);
 
-  // The next batch is read while this one goes to the device and answers to the one before are told.
+  // Threads read the next batch while this one is copied to the device and the last one's answers are handed out.
   RowReader reader(pp, model.limits, static_cast<int64_t>(batch));
   std::vector<uint8_t> pixels(batch * pp.image_bytes()), next_pixels(paths.size() > batch ? pixels.size() : 0);
   const auto start_reading = [&](size_t begin, uint8_t* into) {
