@@ -27,7 +27,8 @@ namespace tessera::sweep {
 
 // Where a run trains while others train beside it.
 struct Slot {
-  std::vector<launch::Variable> environment;  // as CUDA_VISIBLE_DEVICES=1
+  std::string devices;                        // GPUs or TPU chips that no other slot has, "0,1"; empty: none
+  std::vector<launch::Variable> environment;  // as CUDA_VISIBLE_DEVICES=0,1
   std::optional<cpu_set_t> processors;        // nothing: all
 };
 

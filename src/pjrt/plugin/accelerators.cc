@@ -83,18 +83,18 @@ PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places) 
   return choice;
 }
 
-std::vector<std::string> visible_gpus(const char* visible, int count) {
-  std::vector<std::string> gpus;
+std::vector<std::string> visible_accelerators(const char* visible, int count) {
+  std::vector<std::string> names;
   if (!visible) {
-    for (int i = 0; i < count; ++i) gpus.push_back(std::to_string(i));
-    return gpus;
+    for (int i = 0; i < count; ++i) names.push_back(std::to_string(i));
+    return names;
   }
   for (const std::string& one : split(visible, ',')) {
     const std::string_view name = trim(one);
     if (name.empty() || name.starts_with('-')) break;
-    gpus.emplace_back(name);
+    names.emplace_back(name);
   }
-  return gpus;
+  return names;
 }
 
 GpuRange gpus_of_process(int64_t gpus, int64_t process, int64_t processes) {

@@ -23,9 +23,10 @@ struct PlatformChoice {
 // TPU, then GPU, then CPU: the first that is there and has a plugin.
 PlatformChoice choose_platform(int chips, int gpus, const PluginPlaces& places);
 
-// The GPUs that this process may use, as CUDA names them: numbers, or the names that `visible` has, which is CUDA_VISIBLE_DEVICES
-// (null: not set). As in CUDA, those behind one that is empty or negative don't count. `count`: nvidia_gpus().
-std::vector<std::string> visible_gpus(const char* visible, int count);
+// The GPUs or TPU chips that this process may use: numbers, or the names that `visible` has, which is CUDA_VISIBLE_DEVICES or
+// TPU_VISIBLE_CHIPS (null: not set). As in CUDA, those behind one that is empty or negative don't count. `count`: nvidia_gpus() or
+// tpu_chips().
+std::vector<std::string> visible_accelerators(const char* visible, int count);
 // Those of one of several processes of a machine, which have equal runs of them, as places in the list of `gpus`. A usage Error where
 // they can't be divided.
 struct GpuRange {

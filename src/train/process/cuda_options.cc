@@ -46,7 +46,7 @@ void set_devices(const pjrt::ClientGroup& group, pjrt::Options& options) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const Neighbours neighbours = find_neighbours(group, visible ? visible : "all");
   if (neighbours.count == 1) return;
-  const auto seen = std::ssize(pjrt::visible_gpus(visible, pjrt::nvidia_gpus()));
+  const auto seen = std::ssize(pjrt::visible_accelerators(visible, pjrt::nvidia_gpus()));
   const pjrt::GpuRange own = pjrt::gpus_of_process(seen, neighbours.place, neighbours.count);
   std::vector<int64_t> numbers(static_cast<size_t>(own.end - own.begin));
   std::iota(numbers.begin(), numbers.end(), own.begin);

@@ -363,21 +363,25 @@ TEST_F(SweepTest, EachRunHasItsDevices) {
 }
 
 TEST_F(SweepTest, TooFewDevicesAreSaidBeforeAnythingIsTrained) {
-  std::string visible;
+  std::string visible, chips;
   const auto error = [&](std::vector<std::string> words, int exit) {
     words.insert(words.begin(), {"sweep", "tiny.toml", "seed=0..5"});
-    const Outcome outcome = run_program(words, folder_.path(), {{"CUDA_VISIBLE_DEVICES", visible}});
+    const Outcome outcome =
+        run_program(words, folder_.path(), {{"CUDA_VISIBLE_DEVICES", visible}, {"TPU_VISIBLE_CHIPS", chips}});
     EXPECT_EQ(outcome.exit, exit) << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "runs")) << outcome.err;
     return outcome.err;
   };
   EXPECT_THAT(error({"--devices", "2", "--devices-per-run", "2"}, 2), HasSubstr("give one of them"));
-  EXPECT_THAT(error({"--platform", "tpu", "--devices-per-run", "1"}, 2), HasSubstr("a run takes all TPU chips"));
-  EXPECT_THAT(error({"--platform", "tpu", "--jobs", "2"}, 2), HasSubstr("a run takes all TPU chips"));
+  EXPECT_THAT(error({"--platform", "tpu", "--devices-per-run", "1"}, 2), HasSubstr("there is no TPU chip"));
+  EXPECT_THAT(error({"--platform", "tpu", "--jobs", "2"}, 2), HasSubstr("there is no TPU chip"));
+  chips = "0,1,2,3";
+  EXPECT_THAT(error({"--platform", "tpu", "--devices-per-run", "3"}, 2), HasSubstr("1, 2, 4 or all 4 of a machine"));
+  EXPECT_THAT(error({"--platform", "tpu", "--plugin", "nowhere"}, 4), HasSubstr("there is no plugin at nowhere"));
   EXPECT_THAT(error({"--platform", "cuda"}, 2), HasSubstr("there is no GPU that this process may use"));
   visible = "3,4,5";
   EXPECT_THAT(error({"--platform", "cuda", "--devices-per-run", "4"}, 2),
-              HasSubstr("each run has 4 devices, and there are 3 GPUs"));
+              HasSubstr("each run has 4 GPUs, and there are 3 GPUs"));
   EXPECT_THAT(error({"--platform", "cuda", "--devices", "2", "--jobs", "2"}, 2), HasSubstr("give 1 or less"));
   EXPECT_THAT(error({"--platform", "cuda", "--plugin", "nowhere"}, 4), HasSubstr("there is no plugin at nowhere"));
 }

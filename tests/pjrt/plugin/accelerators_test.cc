@@ -73,11 +73,11 @@ TEST(PlatformChoice, IsTheFastestThatIsThereAndHasAPlugin) {
 }
 
 TEST(VisibleGpus, AreThoseOfTheMachineOrOfTheVariable) {
-  EXPECT_THAT(visible_gpus(nullptr, 3), ElementsAre("0", "1", "2"));
-  EXPECT_THAT(visible_gpus("6, 2,GPU-8f1c", 8), ElementsAre("6", "2", "GPU-8f1c"));
-  EXPECT_THAT(visible_gpus("1,-1,0", 8), ElementsAre("1"));
-  EXPECT_THAT(visible_gpus("", 8), IsEmpty());
-  EXPECT_THAT(visible_gpus("-1", 8), IsEmpty());
+  EXPECT_THAT(visible_accelerators(nullptr, 3), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(visible_accelerators("6, 2,GPU-8f1c", 8), ElementsAre("6", "2", "GPU-8f1c"));
+  EXPECT_THAT(visible_accelerators("1,-1,0", 8), ElementsAre("1"));
+  EXPECT_THAT(visible_accelerators("", 8), IsEmpty());
+  EXPECT_THAT(visible_accelerators("-1", 8), IsEmpty());
 }
 
 TEST(VisibleGpus, AreDividedOverTheProcessesOfAMachine) {

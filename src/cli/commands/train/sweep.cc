@@ -76,10 +76,11 @@ class SweepCommand final : public Command {
     flags_ = &flags;
     flags.add("--workdir", "DIR", &workdir_, "of all runs; runs/<recipe>-sweep-N when not given");
     flags.add("--jobs", "N", &jobs_, {1, 1024},
-              "runs at a time; when not given, one for each processor or as many as the GPUs are enough for, and one on TPUs");
-    flags.add(
-        "--devices-per-run", "N", &each_, {1, 1024},
-        "how many devices each run has (1): GPUs, which no other run has, or virtual devices of a CPU; --devices is the same");
+              "runs at a time; when not given, one for each processor, or as many as the GPUs or TPU chips are enough for");
+    flags.add("--devices-per-run", "N", &each_, {1, 1024},
+              "how many devices each run has (1): GPUs or TPU chips, which no other run has, or virtual devices of a CPU; "
+              "--devices is "
+              "the same");
     flags.add("--max", "N", &most_, 1, "at most so many runs, the first of them");
     flags.add("--random", &random_, "with --max: drawn from all choices");
     flags.add("--draw", "SEED", &draw_, 0, "another draw of --random (0)");
@@ -111,9 +112,9 @@ class SweepCommand final : public Command {
     options.command[1] = recipe_.path = store::join_path(options.directory, sweep::kSweepRecipe);
     share_cache(variants, options);
     const std::vector<sweep::Slot> slots = options.slots(variants.size());
-    const std::string gpus = sweep::gpus_text(slots);
+    const std::string devices = sweep::slots_text(device.platform, slots);
     log_line(fmt::format("{} run{} in {}, {} at a time{}", variants.size(), variants.size() == 1 ? "" : "s", options.directory,
-                         slots.size(), gpus.empty() ? "" : ", on GPUs " + gpus));
+                         slots.size(), devices.empty() ? "" : ", on " + devices));
     if (record.halving) log_line("rungs " + rungs_text(*record.halving));
     const sweep::SweepResult result = sweep::run_sweep(options, record);
     cache_.reset();
@@ -163,17 +164,12 @@ class SweepCommand final : public Command {
     if (device.devices)
       throw usage_error("--devices and --devices-per-run both say how many devices each run has", "--devices",
                         "give one of them");
-    if (device.platform == pjrt::Platform::kTpu)
-      throw usage_error("a run takes all TPU chips of a machine, so that one trains at a time", "--devices-per-run",
-                        "leave it out");
     device.devices = each_;
     return device;
   }
 
-  static int64_t devices_of_a_run(const train::DeviceOptions& device) {
-    const bool tpu = device.platform == pjrt::Platform::kTpu;
-    return device.devices.value_or(tpu ? std::max(pjrt::tpu_chips(), 1) : 1);
-  }
+  // At least; a run has all of its TPU chips' devices, and some chips are two.
+  static int64_t devices_of_a_run(const train::DeviceOptions& device) { return device.devices.value_or(1); }
 
   std::vector<sweep::Variant> choose() const {
     if (random_ && !most_) throw usage_error("--random draws some runs", {}, "say how many: --max 20 --random");
@@ -304,24 +300,20 @@ class SweepCommand final : public Command {
     std::vector<std::string> flags = {"--platform", std::string(pjrt::platform_name(device.platform)),
                                       "--cache-dir=" + device.cache.directory()};
     if (!device.plugin.empty()) flags.insert(flags.end(), {"--plugin", device.plugin});
-    if (device.devices) flags.insert(flags.end(), {"--devices", std::to_string(*device.devices)});
+    if (device.devices && device.platform != pjrt::Platform::kTpu)
+      flags.insert(flags.end(), {"--devices", std::to_string(*device.devices)});
     return flags;
   }
 
   std::vector<sweep::Slot> slots_for(const train::DeviceOptions& device, int64_t runs) const {
-    if (device.platform == pjrt::Platform::kCuda) {
-      const auto gpus = pjrt::visible_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
-      return sweep::gpu_slots(gpus, devices_of_a_run(device), jobs_, runs);
-    }
-    const bool cpu = device.platform == pjrt::Platform::kCpu;
-    if (!cpu && jobs_.value_or(1) > 1)
-      throw usage_error("a run takes all TPU chips of a machine, so that one trains at a time", "--jobs", "leave it out");
+    if (device.platform != pjrt::Platform::kCpu)
+      return sweep::accelerator_slots(sweep::Accelerators::of_machine(device.platform), device.devices, jobs_, runs);
     int64_t most = 1;
     cpu_set_t own;
-    if (cpu && sched_getaffinity(0, sizeof own, &own) == 0) most = CPU_COUNT(&own);
+    if (sched_getaffinity(0, sizeof own, &own) == 0) most = CPU_COUNT(&own);
     const int64_t count = std::clamp<int64_t>(jobs_.value_or(most), 1, runs);
     std::vector<sweep::Slot> slots(static_cast<size_t>(count));
-    for (int64_t i = 0; cpu && i < count; ++i) slots[static_cast<size_t>(i)].processors = launch::share_of_processors(i, count);
+    for (int64_t i = 0; i < count; ++i) slots[static_cast<size_t>(i)].processors = launch::share_of_processors(i, count);
     return slots;
   }
 
