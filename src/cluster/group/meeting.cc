@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/system/shared_library.h"
+#include "base/text/json.h"
 #include "cluster/group/addresses.h"
 #include "cluster/group/members.h"
 #include "cluster/group/pmix_module.h"
@@ -17,6 +18,8 @@
 
 namespace tessera::group {
 namespace {
+
+using nlohmann::json;
 
 const Module kModule{.file = "tessera_pmix.so",
                      .environment = "TESSERA_PMIX",
@@ -91,25 +94,32 @@ void Meeting::meet_by_pmix(const std::string& run) {
   place_.num_processes = found.count;
   place_.run = run;
   if (!place_.several()) return;
-  std::string own = "none";
+  json own;
   std::exception_ptr failure;  // the others, which wait, are told first
   try {
-    if (place_.leads()) own = start_etcd(found.one_host);
+    if (place_.leads()) {
+      start_etcd(found.one_host);
+      own = {{"coordinator", etcd_->address()}, {"key", place_.key}};
+    }
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    own = {{"problem", error.message()}, {"help", error.help()}};
   } catch (...) {
     failure = std::current_exception();
+    own = {{"problem", "its own message says why"}, {"help", ""}};
   }
-  const std::string shared = pmix.share(own);
+  const json shared = parse_json(pmix.share(own.dump(-1, ' ', false, json::error_handler_t::replace)), "PMIx");
   if (failure) std::rethrow_exception(failure);
-  const size_t end = shared.find('\n');
-  if (end == std::string::npos) throw device_error("process 0 started no etcd", {}, "its own message says why");
-  place_.coordinator = shared.substr(0, end);
-  place_.key = shared.substr(end + 1);
+  // With the reason: where one process ends, mpirun may end the others before they have said theirs.
+  if (shared.contains("problem"))
+    throw device_error(fmt::format("process 0 started no etcd: {}", shared["problem"].get<std::string>()), {}, shared["help"]);
+  place_.coordinator = shared["coordinator"];
+  place_.key = shared["key"];
 }
 
-std::string Meeting::start_etcd(bool one_host) {
+void Meeting::start_etcd(bool one_host) {
   if (!one_host) place_.key = new_run_key();
   etcd_ = std::make_unique<LocalEtcd>(one_host ? "127.0.0.1" : own_address(), place_.key);
-  return etcd_->address() + "\n" + place_.key;
 }
 
 }  // namespace tessera::group

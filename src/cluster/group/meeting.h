@@ -25,7 +25,7 @@ class Meeting {
 
  private:
   void meet_by_pmix(const std::string& run);
-  std::string start_etcd(bool one_host);  // its address, and its key on the lines after
+  void start_etcd(bool one_host);
 
   Place place_;
   std::unique_ptr<LocalEtcd> etcd_;
