@@ -78,6 +78,8 @@ class RunningProgram {
 
     child_ = ::fork();
     if (child_ == 0) {
+      // What a shell starts in the background, or by nohup, ignores them, and so would the program.
+      for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
       ::setenv("TESSERA_CACHE_DIR", cache.c_str(), 1);
       ::setenv("TESSERA_PLATFORM", "cpu", 1);  // whatever this machine has
       ::setenv("XDG_CONFIG_HOME", (cache + "/config").c_str(), 1);

@@ -376,7 +376,8 @@ TEST_F(SweepTest, TooFewDevicesAreSaidBeforeAnythingIsTrained) {
   EXPECT_THAT(error({"--platform", "tpu", "--devices-per-run", "1"}, 2), HasSubstr("there is no TPU chip"));
   EXPECT_THAT(error({"--platform", "tpu", "--jobs", "2"}, 2), HasSubstr("there is no TPU chip"));
   chips = "0,1,2,3";
-  EXPECT_THAT(error({"--platform", "tpu", "--devices-per-run", "3"}, 2), HasSubstr("1, 2, 4 or all 4 of a machine"));
+  EXPECT_THAT(error({"data.batch=6", "eval.val.batch=6", "--platform", "tpu", "--devices-per-run", "3"}, 2),
+              HasSubstr("1, 2, 4 or all 4 of a machine"));
   EXPECT_THAT(error({"--platform", "tpu", "--plugin", "nowhere"}, 4), HasSubstr("there is no plugin at nowhere"));
   EXPECT_THAT(error({"--platform", "cuda"}, 2), HasSubstr("there is no GPU that this process may use"));
   visible = "3,4,5";
