@@ -48,6 +48,9 @@ std::string help_for_command(const std::string& name) {
   for (const auto& [other, own] : kOthers) {
     if (name == other) return fmt::format("did you mean `{}`?", own);
   }
+  for (const std::string& command : command_names()) {  // without its group
+    if (command.ends_with(" " + name)) return fmt::format("did you mean `{}`?", command);
+  }
   return suggest_name(name, command_names());
 }
 

@@ -76,6 +76,11 @@ constexpr OtherWord kOtherKeys[] = {
     {"accum_iter", "accumulate"},
     {"img_size", "image_size"},
     {"clip_grad", "clip", "clip = \"norm(1.0)\""},
+    {"gradient_clip_val", "clip", "clip = \"norm(1.0)\""},
+    {"max_grad_norm", "clip", "clip = \"norm(1.0)\""},
+    {"max_norm", "clip", "clip = \"norm(1.0)\""},
+    {"accumulate_grad_batches", "accumulate"},
+    {"gradient_accumulation_steps", "accumulate"},
     {"arch", "model"},
     {"eval_metric", "best"},
     {"b", "batch"},
@@ -141,7 +146,7 @@ struct OtherHelp {
   std::string_view words, help;
 };
 constexpr OtherHelp kOtherHelp[] = {
-    {"resume auto_resume no_resume start_epoch continue",
+    {"resume auto_resume no_resume start_epoch continue ckpt_path resume_from_checkpoint",
      "tessera train goes on by itself: with --workdir DIR from that run's newest checkpoint, without it with this recipe's "
      "newest run that is not finished; --new starts afresh, --from-step N goes back, and resume=RUN@STEP goes on with another "
      "run"},
@@ -154,7 +159,7 @@ constexpr OtherHelp kOtherHelp[] = {
     {"pretrained initial_checkpoint finetune init_from",
      "a key of the recipe: 'model_init.from=hub(timm/resnet50.a1_in1k)', or a directory; tessera help model_init"},
     {"model_ema ema", "a section of the recipe: average.decay=0.9998; tessera help average"},
-    {"log_wandb wandb report_to", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"wandb\"]'"},
+    {"log_wandb wandb report_to logger loggers", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"wandb\"]'"},
     {"mlflow", "a key of the recipe: 'monitor.sinks=[\"tensorboard\", \"mlflow\"]'; MLFLOW_TRACKING_URI names the server"},
     {"tensorboard tb use_tensorboard tensorboard_dir tb_dir",
      "a run writes TensorBoard's files by itself, into tb/ of its directory: tensorboard --logdir runs; monitor.sinks=[] "
@@ -186,7 +191,7 @@ constexpr OtherHelp kOtherHelp[] = {
     {"env environment environment_variables",
      "each flag has a variable, which --help names beside it: TESSERA_WORKDIR for --workdir; the flag comes first"},
     {"hparams hyperparameters grid grid_search optuna", "tessera sweep RECIPE lr=1e-3,3e-3 seed=0..4"},
-    {"distributed ddp nproc_per_node nnodes world_size",
+    {"distributed ddp strategy nproc_per_node nnodes world_size",
      "--devices N of one process; several processes or hosts by tessera launch, as tessera launch local:2 -- train RECIPE"},
     {"grad_checkpointing gradient_checkpointing grad_ckpt", "a key of the recipe: model.remat=full; tessera help model.remat"},
     {"warmup_epochs warmup_steps sched scheduler schedule lr_schedule lr_scheduler min_lr warmup",
@@ -212,6 +217,10 @@ constexpr OtherHelp kOtherHelp[] = {
      "valid, 20 %)'"},
     {"balance balanced sampler oversample",
      "a key of the recipe: data.shuffle=balanced shows all classes equally often; tessera help data.shuffle"},
+    {"callbacks callback",
+     "what callbacks do are keys of the recipe: early_stop, checkpoint.best, average, monitor.sinks; tessera help"},
+    {"compile torch_compile torchcompile", "XLA compiles every program; there is nothing to set"},
+    {"momentum", "of sgd: optimizer.momentum=0.9; adam and adamw have b1 and b2; tessera help optimizers"},
     {"silent q", "--quiet"},
 };
 

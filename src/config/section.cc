@@ -193,7 +193,10 @@ std::string meant_below(const Node& root, const std::string& key) {
 Error unknown_key(const Node& node) {
   const Node& leaf = *first_leaf(&node);
   const std::string path = leaf.path(), section = node.parent->path();
+  const std::string other = other_help(leaf.key);
   std::string meant = meant_path(leaf);
+  // A word of another trainer's is no slip of the keyboard: logger is not log.
+  if (!other.empty() && same_key(leaf.key, leaf.parent->known).empty()) meant.clear();
   if (meant.empty() && node.parent->parent == nullptr) {  // the section may be another trainer's: trainer.max_epochs
     meant = same_key(leaf.key, node.parent->known);
     if (meant.empty()) meant = meant_below(*node.parent, leaf.key);
@@ -202,7 +205,7 @@ Error unknown_key(const Node& node) {
   if (!meant.empty() && meant != section && !path.starts_with(meant + ".")) {
     const std::string example = example_of(leaf.key, meant);
     help = fmt::format("did you mean `{}`{}?  ", meant, example.empty() ? "" : fmt::format(", as {}", example));
-  } else if (std::string other = other_help(leaf.key); !other.empty()) {
+  } else if (!other.empty()) {
     return usage_error(fmt::format("unknown key `{}`", path), leaf.location(), other);
   } else if (!node.parent->known.empty()) {
     help = fmt::format("known {}: {}  ", section.empty() ? "keys" : fmt::format("keys of `{}`", section),

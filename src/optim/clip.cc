@@ -97,8 +97,10 @@ std::unique_ptr<Clip> parse_clip(const std::string& text, const std::string& whe
     const double eps = positive(reader, "eps", 1e-3);
     clip = std::make_unique<AdaptiveClip>(factor, eps, Pattern(reader.text("exclude", "head/.*"), where));
   } else {
-    throw usage_error(fmt::format("there is no clipping `{}`", call.name), where,
-                      suggest_name(call.name, {"none", "norm", "value", "adaptive"}));
+    const std::string help = parse_number(call.name)
+                                 ? fmt::format("norm({0}) limits the norm of all gradients, value({0}) each of them", call.name)
+                                 : suggest_name(call.name, {"none", "norm", "value", "adaptive"});
+    throw usage_error(fmt::format("there is no clipping `{}`", call.name), where, help);
   }
   reader.finish();
   return clip;

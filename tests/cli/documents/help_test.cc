@@ -206,6 +206,7 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
       {{"fit"}, "error: unknown command `fit`\nhelp: did you mean `train`?\n"},
       {{"infer"}, "error: unknown command `infer`\nhelp: did you mean `predict`?\n"},
       {{"dashboard", "runs"}, "error: unknown command `dashboard`\nhelp: did you mean `board`?\n"},
+      {{"convert", "photos"}, "error: unknown command `convert`\nhelp: did you mean `data convert`?\n"},
       {{"plot", "runs/a"}, "error: unknown command `plot`\nhelp: did you mean `report`?\n"},
       {{"board", "--port", "1"},
        "error: unknown flag `--port`\nhelp: the live page is at --address 6070, or 127.0.0.1:6070, of tessera board\n"},
@@ -299,6 +300,14 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"checkpoint.best=val/top1"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"checkpoint.best=accuracy"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"early_stop=\"val/acc, patience=5\""}), HasSubstr("did you mean `val/prec@1`?"));
+  EXPECT_THAT(help({"--ckpt_path", "a"}), HasSubstr("goes on by itself"));
+  EXPECT_THAT(help({"logger=wandb"}), AllOf(HasSubstr("'monitor.sinks="), Not(HasSubstr("did you mean `log`"))));
+  EXPECT_THAT(help({"callbacks=stop"}), HasSubstr("early_stop, checkpoint.best"));
+  EXPECT_THAT(help({"strategy=ddp"}), HasSubstr("tessera launch"));
+  EXPECT_THAT(help({"compile=true"}), HasSubstr("XLA compiles every program"));
+  EXPECT_THAT(help({"momentum=0.9"}), HasSubstr("optimizer.momentum=0.9"));
+  EXPECT_THAT(help({"gradient_clip_val=1"}), HasSubstr("did you mean `optimizer.clip`, as clip = \"norm(1.0)\"?"));
+  EXPECT_THAT(help({"optimizer.clip=1"}), HasSubstr("norm(1) limits the norm of all gradients"));
   EXPECT_THAT(help({"batch=4"}), HasSubstr("did you mean `data.batch`?"));
   EXPECT_THAT(help({"bs=4"}), HasSubstr("did you mean `data.batch`?"));
   EXPECT_THAT(help({"data.split=0.2"}), HasSubstr("part(folder(photos), train, 20 %)"));
