@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/line_listener.h"
@@ -137,6 +138,24 @@ void log_warning(std::string_view text) {
     listener = g_listener;
   }
   if (listener) listener(std::string(text));
+}
+
+namespace {
+
+bool is_first(std::string_view text) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> said;
+  const std::lock_guard lock(mutex);
+  return said.emplace(text).second;
+}
+
+}  // namespace
+
+void log_note_once(std::string_view text) {
+  if (is_first(text)) log_note(text);
+}
+void log_warning_once(std::string_view text) {
+  if (is_first(text)) log_warning(text);
 }
 
 void set_warning_listener(std::function<void(const std::string&)> listener) {

@@ -34,5 +34,16 @@ TEST(WarningListener, MayWarnItself) {
   EXPECT_EQ(told, 2);
 }
 
+TEST(Log, SaysOnceWhatIsSaidOfAFileThatIsOpenedAgain) {
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    log_note_once("photos: 2 files are left out");
+    log_warning_once("a.csv names no image");
+  }
+  log_note_once("birds: 2 files are left out");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "note: photos: 2 files are left out\nwarning: a.csv names no image\nnote: birds: 2 files are left out\n");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -76,15 +76,16 @@ void check_root(const std::string& root, const std::string& where) {
 }
 
 [[noreturn]] void refuse_without_classes(const std::string& root, uint64_t loose, const std::string& where) {
-  const std::string found =
-      loose == 0 ? "is empty" : fmt::format("has {} files but no sub-folders", human_count(static_cast<int64_t>(loose)));
+  const std::string found = loose == 0 ? "is empty"
+                                       : fmt::format("has {} file{} but no sub-folders",
+                                                     human_count(static_cast<int64_t>(loose)), loose == 1 ? "" : "s");
   throw data_error(fmt::format("the folder `{}` {}, so there are no classes", root, found), where, layout_help(root));
 }
 
 void tell_loose(const std::string& root, uint64_t loose) {
   if (loose == 0) return;
-  log_note(fmt::format("{}: {} beside the class folders {} left out", root,
-                       loose == 1 ? "1 file" : fmt::format("{} files", loose), loose == 1 ? "is" : "are"));
+  log_note_once(fmt::format("{}: {} beside the class folders {} left out", root,
+                            loose == 1 ? "1 file" : fmt::format("{} files", loose), loose == 1 ? "is" : "are"));
 }
 
 void check_classes(const std::vector<ClassListing>& found, const std::vector<std::string>& classes, const std::string& root,
@@ -99,7 +100,9 @@ void check_classes(const std::vector<ClassListing>& found, const std::vector<std
   const bool many = empty.size() > 1;
   throw data_error(fmt::format("the class folder{} `{}` in `{}` {} no images", many ? "s" : "", one_line(join(empty, "`, `")),
                                root, many ? "hold" : "holds"),
-                   where, "add images to it, or remove the folder if it is no class");
+                   where,
+                   many ? "add images to them, or remove the folders that are no classes"
+                        : "add images to it, or remove the folder if it is no class");
 }
 
 // What data sets call the folders of their parts.
@@ -139,8 +142,8 @@ FolderIndex::FolderIndex(const std::string& root, const std::string& where) {
   open(root, where);
   refuse_parts(root, where);
   if (classes_.size() == 1 && holds_folders(0)) {
-    log_note(fmt::format("{0}: its one class is `{1}`; if the folders in that are the classes, write folder({0}/{1})", root,
-                         one_line(classes_[0])));
+    log_note_once(fmt::format("{0}: its one class is `{1}`; if the folders in that are the classes, write folder({0}/{1})",
+                              root, one_line(classes_[0])));
   }
 }
 

@@ -271,8 +271,8 @@ void tell_missing_image(const Source& source, const std::string& table, const st
     help = fmt::format("suffix={}{} adds the ending that it lacks", suffix, ending);
     break;
   }
-  log_warning(fmt::format("the first image of `{}`, `{}`, is no file of `{}`: {}", one_line(table), one_line(named + suffix),
-                          one_line(folder.empty() ? "." : folder.string()), help));
+  log_warning_once(fmt::format("the first image of `{}`, `{}`, is no file of `{}`: {}", one_line(table),
+                               one_line(named + suffix), one_line(folder.empty() ? "." : folder.string()), help));
 }
 
 // Labels are split at spaces where nothing else is said: "cat|owl" is then a class of its own.
@@ -280,7 +280,7 @@ void tell_other_delimiter(const Source& source, const std::string& table) {
   for (const std::string& name : source.class_names()) {
     const size_t at = name.find_first_of("|;,");
     if (at == std::string::npos) continue;
-    return log_warning(
+    return log_warning_once(
         fmt::format("`{}` has labels as `{}`: where `{}` stands between two of them, add label_delim=\"{}\", "
                     "and else label_delim=\" \"",
                     one_line(table), one_line(name), name[at], name[at]));
@@ -316,8 +316,8 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
   tell_missing_image(*source, paths[0], root, suffix);
   if (!labels.delimiter.empty() && !delimiter_said) tell_other_delimiter(*source, paths[0]);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {
-    log_note(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
-                         one_line(path)));
+    log_note_once(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",
+                              one_line(path)));
   }
   return source;
 }

@@ -134,7 +134,7 @@ class FineTuneRecipe {
   }
   void write_evaluation(const std::string& source) {
     text_.section("eval.val");
-    text_.string("every", "1 epochs");
+    text_.string("every", "1 epoch");
     text_.raw("data", fmt::format("{{ source = {}, pp = {} }}", RecipeText::quoted(source), RecipeText::quoted(pp_)));
   }
 

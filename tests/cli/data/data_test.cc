@@ -100,7 +100,8 @@ TEST(DataCheck, TakesASourceAndTellsOddSizes) {
   ASSERT_EQ(source["odd_sizes"].size(), 1u);
   EXPECT_EQ(source["odd_sizes"][0]["path"], "left/strip.png");
   EXPECT_EQ(source["odd_sizes"][0]["reason"], "a side is 32 times the other");
-  EXPECT_THAT(run_program({"data", "check", "folder(train)"}, folder.path()).out, HasSubstr("left/strip.png: 64 x 2"));
+  EXPECT_THAT(run_program({"data", "check", "folder(train)"}, folder.path()).out,
+              HasSubstr("1 picture of odd sizes:\n    left/strip.png: 64 x 2"));
   const Outcome fake = run_program({"data", "check", "fake(images=9, classes=3)"}, folder.path());
   EXPECT_EQ(fake.exit, 0);
   EXPECT_EQ(fake.out, "");

@@ -35,6 +35,7 @@ TEST_F(FineTune, TakesModelSizeAndValuesFromTheWeights) {
                     HasSubstr("random_resized_crop(16, scale=[0.35, 1], interpolation=bilinear) | flip_lr | "
                               "normalise(mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])\""),
                     HasSubstr("central_crop(16, 16) | normalise(mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5])\"")));
+  EXPECT_THAT(text, HasSubstr("every = \"1 epoch\"\n"));
   EXPECT_THAT(text, AllOf(HasSubstr("dont_load = [\"head/.*\"]"), HasSubstr("schedules = [\"head/.* = one_cycle(0.01)\"]"),
                           HasSubstr("lr = \"one_cycle(0.001, start=10 %)\"")));
 }

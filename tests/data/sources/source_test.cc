@@ -67,7 +67,7 @@ TEST(FolderSource, MistakesAreExplained) {
               AllOf(HasSubstr("does not exist"), HasSubstr("working directory")));
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), AllOf(HasSubstr("is empty"), HasSubstr("/cat/one.jpg")));
   write_file(dir / "one.jpg", {1});
-  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("has 1 files but no sub-folders"));
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("has 1 file but no sub-folders"));
   EXPECT_THAT(error_of("folder(" + path + "/one.jpg)", Exit::kData), HasSubstr("is a file, not a folder"));
   write_file(dir / "t.csv", {1});
   EXPECT_THAT(error_of("folder(" + path + "/t.csv)", Exit::kData),
@@ -78,7 +78,8 @@ TEST(FolderSource, MistakesAreExplained) {
   EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData),
               AllOf(HasSubstr("the class folder `cat`"), HasSubstr("holds no images")));
   std::filesystem::create_directories(dir / "eel/deep");
-  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData), HasSubstr("the class folders `cat`, `eel`"));
+  EXPECT_THAT(error_of("folder(" + path + ")", Exit::kData),
+              AllOf(HasSubstr("the class folders `cat`, `eel`"), HasSubstr("add images to them")));
   EXPECT_THAT(error_of("folder", Exit::kUsage), HasSubstr("`path` is missing"));
   EXPECT_THAT(error_of("folder(a, b)", Exit::kUsage), HasSubstr("too many arguments"));
   EXPECT_THAT(error_of("foldr(a)", Exit::kUsage), AllOf(HasSubstr("unknown data source `foldr`"), HasSubstr("`folder`")));

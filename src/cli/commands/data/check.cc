@@ -106,7 +106,10 @@ std::string as_text(const data::Source& source, const std::string& split, const 
   if (report.cut_texts > 0) {
     text += fmt::format("\n  {} texts have more ids than `tokenize` keeps, and are cut", human_count(report.cut_texts));
   }
-  if (!report.odd_sizes.empty()) text += fmt::format("\n  {} pictures of odd sizes:", count(report.odd_sizes.size()));
+  if (!report.odd_sizes.empty()) {
+    text +=
+        fmt::format("\n  {} picture{} of odd sizes:", count(report.odd_sizes.size()), report.odd_sizes.size() == 1 ? "" : "s");
+  }
   for (const data::OddSize& odd : std::span(report.odd_sizes).first(std::min(report.odd_sizes.size(), kMaxOdd)))
     text += fmt::format("\n    {}: {} x {}, {}", one_line(odd.id), odd.width, odd.height, odd.reason);
   return text;
