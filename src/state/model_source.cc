@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/system/process.h"
 #include "base/text/text.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/remote/fetch_weights.h"
@@ -40,21 +42,62 @@ struct ComputeOptions {
 
 enum class SourceKind { kCheckpoint, kWorkdir, kDirectory, kFile };
 
-SourceKind kind_of(const std::string& from, const std::string& where) {
+// The runs in a directory, as those of a sweep are: their paths.
+std::vector<std::string> runs_below(const std::string& directory) {
+  store::FileSystem& files = store::local_files();
+  std::vector<std::string> runs;
+  if (const auto info = files.info(directory); !info || !info->directory) return runs;
+  for (const store::FileInfo& entry : files.list(directory)) {
+    const std::string path = store::join_path(directory, entry.name);
+    if (entry.directory && files.info(store::join_path(path, "checkpoints"))) runs.push_back(one_line(path));
+  }
+  std::ranges::sort(runs);
+  return runs;
+}
+
+// google/vit-base-patch16-224, which is a model of the Hub, if it is not a file.
+bool may_be_hub_name(const std::string& from) {
+  const std::vector<std::string> parts = split(from, '/');
+  const auto plain = [](const std::string& part) {
+    return !part.empty() && !part.starts_with('.') && part.find_first_of(" :@()\\") == std::string::npos;
+  };
+  return parts.size() == 2 && std::ranges::all_of(parts, plain) && !store::local_files().info(parts[0]);
+}
+
+enum class Wanted { kWeights, kCheckpoint };
+
+[[noreturn]] void refuse_source(const std::string& from, const std::string& where, Wanted wanted) {
+  const std::string what =
+      fmt::format("`{}` {}", one_line(from), store::local_files().info(from) ? "holds no weights" : "does not exist");
+  if (const std::vector<std::string> runs = runs_below(from); !runs.empty()) {
+    constexpr size_t kShown = 3;
+    const std::vector<std::string> first(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(std::min(runs.size(), kShown)));
+    throw usage_error(what, where,
+                      fmt::format("name one of the runs in it: {}{}", join(first, ", "), runs.size() > kShown ? ", …" : ""));
+  }
+  if (wanted == Wanted::kCheckpoint) {
+    throw usage_error(what, where,
+                      "name a workdir (with checkpoints/), WORKDIR@STEP, or a checkpoint (…/checkpoints/step_000001000, with "
+                      "COMMIT)");
+  }
+  if (const std::string name = other_hub_name(from); !name.empty())
+    throw usage_error(what, where, fmt::format("a model of the Hugging Face Hub is named hub({})", one_line(name)));
+  const std::string hub = may_be_hub_name(from) ? fmt::format("hub({}) of the Hugging Face Hub", from) : "hub(OWNER/NAME)";
+  throw usage_error(
+      what, where,
+      fmt::format("name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
+                  "with config.json and model.safetensors (or its index and files), {}, or a .safetensors, .pth or .npz file",
+                  hub));
+}
+
+SourceKind kind_of(const std::string& from, const std::string& where, Wanted wanted = Wanted::kWeights) {
   store::FileSystem& files = store::local_files();
   const auto has = [&](std::string_view name) { return files.info(store::join_path(from, name)).has_value(); };
   if (has(checkpoint::kCommitFile)) return SourceKind::kCheckpoint;
   if (has(kConfig) && !weight_file_in(from).empty()) return SourceKind::kDirectory;
   if (has("checkpoints")) return SourceKind::kWorkdir;
   if (is_weight_file(from) && files.info(from)) return SourceKind::kFile;
-  const char* what = files.info(from) ? "holds no weights" : "does not exist";
-  if (const std::string name = other_hub_name(from); !name.empty())
-    throw usage_error(fmt::format("`{}` {}", one_line(from), what), where,
-                      fmt::format("a model of the Hugging Face Hub is named hub({})", one_line(name)));
-  throw usage_error(
-      fmt::format("`{}` {}", one_line(from), what), where,
-      "name a workdir (with checkpoints/), a checkpoint (…/checkpoints/step_000001000, with COMMIT), a directory "
-      "with config.json and model.safetensors (or its index and files), hub(OWNER/NAME), or a .safetensors, .pth or .npz file");
+  refuse_source(from, where, wanted);
 }
 
 std::string locate(const std::string& named, const std::string& where);
@@ -86,13 +129,26 @@ std::string locate(const std::string& named, const std::string& where) {
   throw checkpoint::no_such_step(*wanted, *steps, where);
 }
 
+// Until a save is whole, its directory has the number of the process that writes it.
+bool saves_now(const std::string& checkpoints) {
+  return std::ranges::any_of(store::local_files().list(checkpoints), [](const store::FileInfo& entry) {
+    const auto name = checkpoint::parse_directory_name(entry.name);
+    return name && name->writer && !process_is_dead(*name->writer);
+  });
+}
+
 checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind kind) {
   if (kind == SourceKind::kCheckpoint) return checkpoint::load(from);
-  checkpoint::LatestCheckpoint latest = checkpoint::find_latest(store::join_path(from, "checkpoints"));
+  const std::string checkpoints = store::join_path(from, "checkpoints");
+  checkpoint::LatestCheckpoint latest = checkpoint::find_latest(checkpoints);
   for (const checkpoint::RejectedCheckpoint& bad : latest.rejected) {
     log_warning(fmt::format("passed over {}: {}", bad.path, bad.reason));
   }
-  if (!latest.checkpoint) throw data_error("the run has no checkpoint yet", from, "train it first");
+  if (!latest.checkpoint) {
+    throw data_error("the run has no checkpoint yet", from,
+                     saves_now(checkpoints) ? "its first one is being written: try again in a moment"
+                                            : "train it first; a run that trains saves as `checkpoint.every` says");
+  }
   return std::move(*latest.checkpoint);
 }
 
@@ -272,11 +328,23 @@ std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& 
   return kAverages;
 }
 
+namespace {
+
+SourceKind own_kind_of(const std::string& path, const std::string& where) {
+  const SourceKind kind = kind_of(path, where, Wanted::kCheckpoint);
+  if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return kind;
+  throw usage_error(fmt::format("`{}` is not a checkpoint of ours", path), where, "name a run's directory or a checkpoint");
+}
+
+}  // namespace
+
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where) {
   const std::string path = locate(from, where);
-  const SourceKind kind = kind_of(path, where);
-  if (kind == SourceKind::kCheckpoint || kind == SourceKind::kWorkdir) return load_checkpoint(path, kind);
-  throw usage_error(fmt::format("`{}` is not a checkpoint of ours", from), where, "name a run's directory or a checkpoint");
+  return load_checkpoint(path, own_kind_of(path, where));
+}
+
+void expect_checkpoint(const std::string& from, const std::string& where) {
+  if (!store::is_remote(from)) own_kind_of(locate(from, where), where);
 }
 
 void expect_weights(const std::string& from, const std::string& where) {

@@ -42,7 +42,9 @@ std::string_view prefix_of(Weights weights, const checkpoint::LoadedCheckpoint& 
 // The checkpoint at `from`, or the newest whole one of a workdir, or that of WORKDIR@STEP. A directory or file of timm's is a
 // usage Error at `where`.
 checkpoint::LoadedCheckpoint open_checkpoint(const std::string& from, const std::string& where = "--from");
-// Throws a usage Error at `where` unless `from` names weights. Reads no array, and asks no server.
+// Throws a usage Error at `where` unless `from` names what open_checkpoint() takes. Reads no array, and asks no server.
+void expect_checkpoint(const std::string& from, const std::string& where);
+// The same of weights of any kind.
 void expect_weights(const std::string& from, const std::string& where);
 
 // A model with its weights, and all that is needed to use it on images.

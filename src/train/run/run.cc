@@ -49,7 +49,7 @@ state::RunDescription describe(const recipe::Recipe& recipe) {
 
 // That the weights or the run are there which this one begins with.
 void expect_beginning(const recipe::Recipe& recipe) {
-  if (recipe.run.resume) state::expect_weights(*recipe.run.resume, "resume");
+  if (recipe.run.resume) state::expect_checkpoint(*recipe.run.resume, "resume");
   if (recipe.model_init) state::expect_weights(state::parse_weight_path(recipe.model_init->from).path, "model_init.from");
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/finished_run.h"
 #include "cli/metrics_lines.h"
+#include "support/paths.h"
 
 namespace tessera::cli {
 namespace {
@@ -82,7 +83,10 @@ TEST_F(OtherRun, WhatCannotBeGoneOnFromIsSaid) {
   EXPECT_THAT(error({"resume=run@4"}),
               AllOf(HasSubstr("`run` has no checkpoint of step 4\n  --> resume"), HasSubstr("steps 3, 6")));
   EXPECT_THAT(error({"resume=run"}), HasSubstr("`run` is at step 6, and this run ends after step 6"));
-  EXPECT_THAT(error({"resume=nowhere"}), HasSubstr("`nowhere` does not exist\n  --> resume"));
+  EXPECT_THAT(error({"resume=nowhere"}),
+              AllOf(HasSubstr("`nowhere` does not exist\n  --> resume"), HasSubstr("WORKDIR@STEP"), Not(HasSubstr(".pth"))));
+  EXPECT_THAT(error({"resume=" + testing::source_path("tests/references/timm_local_dir")}),
+              HasSubstr("is not a checkpoint of ours\n  --> resume"));
   EXPECT_THAT(error({"resume=run@3", "model.width=32"}, 3), AllOf(HasSubstr("step_000000003"), Not(HasSubstr("bug"))));
   EXPECT_THAT(error({"resume=run@3", "optimizer.name=sgd"}, 3), AllOf(HasSubstr("step_000000003"), Not(HasSubstr("bug"))));
   EXPECT_THAT(error({"resume=run@3", "model_init.from=run"}), HasSubstr("both say which weights come first"));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@ namespace tessera::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kReference = testing::source_path("tests/references/timm_local_dir");
@@ -177,6 +179,22 @@ TEST(Predict, ADashIsAnImageFromStdin) {
   const Outcome twice = predict({"-", "-"}, image);
   EXPECT_EQ(twice.exit, 2);
   EXPECT_THAT(twice.err, HasSubstr("is given twice"));
+}
+
+TEST(Predict, SaysWhatIsThereInstead) {
+  const TempFolder folder;
+  const auto error = [&](const std::string& from, int exit) {
+    const Outcome outcome = run_program({"predict", "--from", from, "x.png"}, folder.path());
+    EXPECT_EQ(outcome.exit, exit);
+    return outcome.err;
+  };
+  EXPECT_THAT(error("google/vit-base-patch16-224", 2), HasSubstr("hub(google/vit-base-patch16-224)"));
+  fs::create_directories(folder / "sweep/lr=1e-3/checkpoints");
+  EXPECT_THAT(error("sweep", 2), HasSubstr("help: name one of the runs in it: sweep/lr=1e-3\n"));
+  EXPECT_THAT(error("sweep/lr=1", 2), Not(HasSubstr("hub(sweep")));
+  EXPECT_THAT(error("sweep/lr=1e-3", 3), HasSubstr("the run has no checkpoint yet"));
+  fs::create_directories(folder / fmt::format("sweep/lr=1e-3/checkpoints/step_000000003.tmp-{}", getpid()));
+  EXPECT_THAT(error("sweep/lr=1e-3", 3), HasSubstr("its first one is being written: try again in a moment"));
 }
 
 TEST(Predict, RefusesWhatIsNoModel) {
