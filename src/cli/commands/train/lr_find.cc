@@ -208,13 +208,16 @@ class LrFind final : public Command {
     print(fmt::format("{:<8}{}", "plot", store::join_path(folder, "lr.svg")));
     print(fmt::format("{:<8}{}", "numbers", store::join_path(folder, "lr.csv")));
     const auto flat = std::ranges::count_if(result.searches, [](const LrSearch& s) { return s.fall < kLeastFall; });
+    const size_t searches = result.searches.size();
     if (flat > 0 || !result.median.valley) {
-      log_warning(
-          fmt::format("the loss fell by less than {:.0f} % in {} of {} searches: no clear valley. Try other bounds (--from, "
-                      "--to), more --steps, or a larger batch",
-                      100 * kLeastFall, flat, result.searches.size()));
+      const std::string in = searches == 1 ? "" : fmt::format(" in {} of {} searches", flat, searches);
+      const std::string why = flat == 0
+                                  ? "there is no valley"
+                                  : fmt::format("the loss fell by less than {:.0f} %{}: no clear valley", 100 * kLeastFall, in);
+      log_warning(why + ". Try other bounds (--from, --to), more --steps, or a larger batch");
     }
-    if (!result.median.valley || schedule.empty()) return;
+    // A rate from curves that are all flat is no advice.
+    if (!result.median.valley || flat == static_cast<ptrdiff_t>(searches) || schedule.empty()) return;
     std::string next = fmt::format("{:<8}tessera train {}", "next", shell_quoted(recipe.path));
     for (const std::string& word : recipe.overrides) {  // the rate is that of these settings
       if (!word.starts_with("optimizer.lr=")) next += fmt::format(" {}", shell_quoted(word));
