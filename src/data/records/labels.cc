@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "data/names.h"
@@ -40,6 +41,11 @@ std::vector<std::string> names_found(const LabelsFound& found, int64_t offset, c
     throw data_error(fmt::format("labels run from {} to {}, which are no class indices from 0 on", least, most), where,
                      least < 0 && found.least > -kMaxClasses ? fmt::format("label_offset={}", -found.least)
                                                              : "name the right field with label=…");
+  }
+  if (least == 1) {
+    log_note_once(
+        fmt::format("{}labels run from {} to {}, so class 0 has no images; where the first class is {}, say label_offset={}",
+                    where.empty() ? "" : where + ": ", found.least, found.most, found.least, offset - 1));
   }
   return numbers(most + 1);
 }

@@ -59,6 +59,7 @@ SplitRows read_split_rows(CallReader& call) {
 
 // Another separator that would make several columns of a header that is one.
 std::string separator_help(const std::string& header) {
+  if (header.starts_with('#')) return "take out the lines before the row that names the columns";
   for (const auto& [character, name] :
        {std::pair{';', "\";\""}, {'\t', "tab"}, {'|', "\"|\""}, {',', "\",\""}, {' ', "\" \""}}) {
     if (header.find(character) != std::string::npos) return fmt::format("sep={}", name);
@@ -265,6 +266,7 @@ void tell_missing_image(const Source& source, const std::string& table, const st
   std::string help = "root=FOLDER names their folder, suffix=.jpg adds an ending";
   if (fs::exists(fs::path(named + suffix), failed)) help = "root=. where paths start from the working directory";
   if (fs::exists(folder / slashes, failed)) help = "write / in place of \\ between folders and files";
+  if (store::is_url(named)) help = "addresses in a table are not read; root=ADDRESS reads files below one";
   for (const char* ending : {".jpg", ".png", ".jpeg", ".JPEG", ".JPG"}) {
     std::error_code ignored;
     if (!fs::exists(folder / (named + suffix + ending), ignored)) continue;
@@ -273,6 +275,15 @@ void tell_missing_image(const Source& source, const std::string& table, const st
   }
   log_warning_once(fmt::format("the first image of `{}`, `{}`, is no file of `{}`: {}", one_line(table),
                                one_line(named + suffix), one_line(folder.empty() ? "." : folder.string()), help));
+}
+
+// Where no row can be read there are no classes, and what is said of these hides why.
+void tell_unreadable(const Source& source, const std::string& table) {
+  if (source.size() == 0 || !source.class_names().empty()) return;
+  Sample sample;
+  const auto reason = source.read(0, sample);
+  log_warning_once(fmt::format("no row of `{}` has a label that can be read; of the first: {}", one_line(table),
+                               one_line(reason.value_or("it has none"))));
 }
 
 // Labels are split at spaces where nothing else is said: "cat|owl" is then a class of its own.
@@ -314,6 +325,7 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
         fmt::format("`{}` has no row{}", one_line(path), header ? " behind its first, which names the columns" : ""), where);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
   tell_missing_image(*source, paths[0], root, suffix);
+  if (!columns.label.empty()) tell_unreadable(*source, paths[0]);
   if (!labels.delimiter.empty() && !delimiter_said) tell_other_delimiter(*source, paths[0]);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {
     log_note_once(fmt::format("`{}` has a column `split`, and all rows are used; split=train takes those with `train` in it",

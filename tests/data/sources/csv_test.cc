@@ -178,6 +178,8 @@ TEST(CsvSource, AFirstImageThatIsNotThereIsSaid) {
   write_text(dir / "cats/a.png", "x");
   write_text(dir / "a.csv", "image,label\ncats\\a.png,cat\n");
   EXPECT_THAT(said(""), HasSubstr("write / in place of \\ between"));
+  write_text(dir / "a.csv", "image,label\nhttps://photos.org/a.png,cat\n");
+  EXPECT_THAT(said(""), HasSubstr("addresses in a table are not read; root=ADDRESS"));
   // Paths that start from the working directory, and not from the table's.
   std::filesystem::create_directory(dir / "tables");
   write_text(dir / "tables/a.csv", "image,label\ncats/a.png,cat\n");
@@ -187,6 +189,32 @@ TEST(CsvSource, AFirstImageThatIsNotThereIsSaid) {
   make_source("csv(tables/a.csv)");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("root=. where paths start from the working directory"));
   std::filesystem::current_path(before);
+}
+
+TEST(CsvSource, WhyNoRowCanBeReadIsSaid) {
+  const TempDir dir;
+  write_text(dir / "a.csv", "image,label\nx.png\ny.png\n");
+  ::testing::internal::CaptureStderr();
+  make_source("csv(" + (dir / "a.csv") + ")");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), AllOf(HasSubstr("no row of"), HasSubstr("has a label that can be read"),
+                                                              HasSubstr("it has 1 field, and the first row 2")));
+  write_text(dir / "b.csv", "# made by hand\nimage,label\nx.png,cat\n");
+  EXPECT_THAT(open_error("csv(" + (dir / "b.csv") + ")"), HasSubstr("take out the lines before the row"));
+}
+
+TEST(CsvSource, LabelsThatBeginAtOneAreNoted) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  write_text(dir / "a.csv", "image,label\nx.png,1\nx.png,2\n");
+  const auto said = [&](const std::string& more) {
+    ::testing::internal::CaptureStderr();
+    make_source("csv(" + (dir / "a.csv") + more + ")");
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said(""),
+              HasSubstr("labels run from 1 to 2, so class 0 has no images; where the first class is 1, say label_offset=-1"));
+  EXPECT_EQ(said(", label_offset=-1"), "");
+  EXPECT_EQ(said(", classes=3"), "");
 }
 
 // Rows must not be lost with no more than a warning.
