@@ -304,6 +304,7 @@ class Translator {
     text_.section("optimizer");
     text_.string("name", found.name);
     text_.string("lr", schedule_.text(rate_));
+    if (std::string note = schedule_.note(rate_); !note.empty()) out_.notes.push_back(std::move(note));
     text_.number("weight_decay", args_.number("weight_decay"));
     for (const std::string& option : split(found.options, ',')) {
       const size_t equals = option.find('=');

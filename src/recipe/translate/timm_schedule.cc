@@ -77,6 +77,15 @@ std::string TimmSchedule::text(double base_rate) const {
   return call + arguments(sched) + ")";
 }
 
+std::string TimmSchedule::note(double base_rate) const {
+  const std::string sched = args_.text("sched");
+  const double asked = args_.number("warmup_epochs");
+  if (sched.empty() || sched == "none" || asked <= warmup_epochs()) return "";
+  return fmt::format(
+      "the run ends within its warm-up of {}, and does not reach its rate of {}, as in timm; --warmup-epochs shortens that",
+      epochs(asked), number_text(base_rate));
+}
+
 std::string TimmSchedule::arguments(const std::string& sched) const {
   std::string out;
   if ((cycles() || sched == "plateau") && args_.number("min_lr") > 0) out += ", min=" + number_text(args_.number("min_lr"));

@@ -20,6 +20,8 @@ class TimmSchedule {
   double total_epochs() const;
   // The recipe's optimizer.lr. A usage Error for a --sched that is not there.
   std::string text(double base_rate) const;
+  // What to say of a run that ends within its warm-up; empty where none does.
+  std::string note(double base_rate) const;
 
  private:
   bool cycles() const;

@@ -166,7 +166,10 @@ TEST(TimmCommands, MayEndWithinTheirWarmUp) {
     const auto schedule = optim::Schedule::parse(text, {300, 128, 12800}, "here");
     for (const auto& [step, rate] : {std::pair{0, 1e-5}, {157, 0.010008}, {299, 0.020006}})
       EXPECT_NEAR(schedule.at(step), rate, 1e-6 * rate) << text;
+    EXPECT_THAT(join(made(command).notes, "\n"),
+                HasSubstr("within its warm-up of 5 epochs, and does not reach its rate of 0.05"));
   }
+  EXPECT_THAT(join(made("/imagenet --lr 0.05 --epochs 5").notes, "\n"), Not(HasSubstr("warm-up")));
   config::Section constant = config::parse_recipe(made("/imagenet --lr 0.05 --epochs 3 --sched none").recipe);
   EXPECT_EQ(constant.section("optimizer").text("lr"), "0.05") << "it has no warm-up";
 }
