@@ -38,8 +38,8 @@ std::optional<std::string> early_end(const std::optional<recipe::EarlyStop>& rul
   if (!rule || !state || state->metric != rule->metric.name) return std::nullopt;
   const int64_t waited = rule->evaluations ? state->worse : state->last_step - state->best_step;
   if (waited < rule->patience) return std::nullopt;
-  return fmt::format("{} was best at step {} ({:.4g}) and got no better for {}", state->metric, human_count(state->best_step),
-                     state->best, rule->text);
+  return fmt::format("{} was best at step {} ({:.4g}) and got no better{} for {}", state->metric, human_count(state->best_step),
+                     state->best, rule->min_delta > 0 ? fmt::format(" by more than {:g}", rule->min_delta) : "", rule->text);
 }
 
 }  // namespace tessera::train

@@ -57,6 +57,12 @@ TEST(EarlyStop, WaitsForAScoreToGetBetter) {
   EXPECT_EQ(end_of("val/loss, patience=2", "prec@1", {5, 5, 5, 5}), 0) << "scores of another name";
 }
 
+TEST(EarlyStop, SaysByHowMuchAScoreHadToGetBetter) {
+  const recipe::EarlyStop rule = rule_of("val/loss, patience=1, min_delta=0.5");
+  const state::EarlyStopState state{"val/loss", 5, 10, 20, 1};
+  EXPECT_EQ(early_end(rule, state), "val/loss was best at step 10 (5) and got no better by more than 0.5 for 1 evaluation");
+}
+
 TEST(EarlyStop, MistakesAreNamed) {
   const auto failure = [](const std::string& text) -> std::string {
     try {
