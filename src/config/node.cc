@@ -151,9 +151,12 @@ std::unique_ptr<Node> parse_toml(std::string_view text, std::string_view file) {
   } catch (const toml::parse_error& e) {
     const auto line = e.source().begin.line;
     const std::string reads = line_of(text, line);
+    // "csv(a.csv, sep=";")": the inner quotes end the outer ones.
+    const bool nested = reads.find('(') != std::string::npos && std::ranges::count(reads, '"') > 2;
+    const char* help = nested ? "text with quotes in it stands in single ones (source = 'csv(a.csv, sep=\";\")')"
+                              : "text stands in quotes (name = \"vit\"), tables in braces ({ every = \"10 epochs\" })";
     throw usage_error(fmt::format("the recipe is not valid TOML: {}", e.description()), fmt::format("{}:{}", file, line),
-                      (reads.empty() ? "" : fmt::format("the line reads `{}`; ", reads)) +
-                          "text stands in quotes (name = \"vit\"), tables in braces ({ every = \"10 epochs\" })");
+                      (reads.empty() ? "" : fmt::format("the line reads `{}`; ", reads)) + help);
   }
   root->where = file;
   return root;

@@ -419,6 +419,8 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
       const auto index = std::ranges::find(stems, *near) - stems.begin();
       help = fmt::format("did you mean `{}`?", one_line(names[static_cast<size_t>(index)]));
     }
+    if (path.ends_with(')') && path.find('(') != std::string::npos)
+      help = fmt::format("it reads as images: a recipe has data.source = '{}'", one_line(path));
     if (fs::is_regular_file(path + ".toml", ignored)) help = fmt::format("did you mean `{}.toml`?", path);
     throw usage_error(fmt::format("there is no recipe file `{}`", path), {}, help);
   }

@@ -274,6 +274,9 @@ TEST(Section, InvalidTomlNamesTheLine) {
   EXPECT_THAT(error.message(), HasSubstr("the recipe is not valid TOML"));
   EXPECT_EQ(error.where(), "r.toml:2");
   EXPECT_THAT(error.help(), HasSubstr("the line reads `name = vit`"));
+  EXPECT_THAT(error.help(), HasSubstr("text stands in quotes"));
+  EXPECT_THAT(error_of([] { parse_recipe("source = \"csv(a.csv, sep=\";\")\"\n", "r.toml"); }).help(),
+              HasSubstr("stands in single ones (source = 'csv(a.csv, sep=\";\")')"));
   EXPECT_THAT(error_of([] { parse_recipe("a = 1\na = 2\n", "r.toml"); }).where(), HasSubstr("r.toml:2"));
   EXPECT_EQ(error_of([] { parse_recipe("\nday = 2024-01-01", "r.toml"); }).where(), "r.toml:2");
 }
@@ -414,6 +417,8 @@ TEST(LoadRecipe, ReadsFilesAndNamesNeighbours) {
   EXPECT_EQ(error.help(), "did you mean `" + path + "`?");
   EXPECT_EQ(error_of([&] { load_recipe((folder / "digits").string()); }).help(), "did you mean `" + path + "`?");
   EXPECT_EQ(error_of([&] { load_recipe((folder / "digits.tml").string()); }).help(), "did you mean `" + path + "`?");
+  EXPECT_EQ(error_of([] { load_recipe("folder(photos)"); }).help(),
+            "it reads as images: a recipe has data.source = 'folder(photos)'");
   EXPECT_THAT(error_of([] { load_recipe("/nowhere/x.toml"); }).help(), HasSubstr("a recipe is a TOML file"));
   const Error of_recipes = error_of([&] { load_recipe(folder.string()); });
   EXPECT_EQ(of_recipes.message(), "`" + folder.string() + "` is a directory, and no recipe");

@@ -227,7 +227,9 @@ std::shared_ptr<const Source> make_part(CallReader& call, std::string_view where
   }
   if (samples.empty()) {
     throw data_error(fmt::format("the part `{}` of `{}` has no samples", part, source->name()), std::string(where),
-                     "a class of N images gives the nearest whole number to its share of N; ask for another share or fold");
+                     holdout.by.empty()
+                         ? "a class of N images gives the nearest whole number to its share of N; ask for another share or fold"
+                         : "groups are held out whole, and none fits the share; ask for another share, fold or seed");
   }
   std::string name = fmt::format("{} [{} of {}{}{}]", source->name(), part, fold.empty() ? share : "fold " + fold,
                                  holdout.by.empty() ? "" : fmt::format(", by {}", holdout.by),

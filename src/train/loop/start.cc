@@ -218,9 +218,9 @@ void StartingPoint::put_later_aside() const {
                                  checkpoint::step_directory(*step), "later");
   }
   if (!run_.processes.leads()) return;
-  log_note(
-      fmt::format("the run goes back behind steps {}, whose checkpoints now have names as `{}`; nothing reads or removes them",
-                  fmt::join(later, ", "), last));
+  log_note(fmt::format("the run goes back before step{0} {1}, whose checkpoint{0} {2} `{3}` now; nothing reads or removes {4}",
+                       later.size() == 1 ? "" : "s", fmt::join(later, ", "), later.size() == 1 ? "is" : "are named as", last,
+                       later.size() == 1 ? "it" : "them"));
 }
 
 void StartingPoint::tell_of_data() const {

@@ -170,9 +170,8 @@ TEST_F(Run, GoesBackInADirectoryOfThisMachineAlone) {
   fs::copy(*folder_ / "run", *folder_ / "back", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   const Outcome back = tessera({"train", "tiny.toml", "--workdir", "back", "--from-step", "3"});
   EXPECT_EQ(back.exit, 0) << back.err;
-  EXPECT_THAT(back.err,
-              AllOf(HasSubstr("continues back from step 3 of 6"),
-                    HasSubstr("behind steps 6, whose checkpoints now have names as `back/checkpoints/step_000000006.later`")));
+  EXPECT_THAT(back.err, AllOf(HasSubstr("continues back from step 3 of 6"),
+                              HasSubstr("before step 6, whose checkpoint is `back/checkpoints/step_000000006.later` now")));
   const Outcome nowhere = tessera({"train", "tiny.toml", "--from-step", "3"});
   EXPECT_EQ(nowhere.exit, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("help: add --workdir DIR"));
