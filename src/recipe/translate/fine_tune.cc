@@ -30,6 +30,12 @@ struct Sources {
   std::string train, valid;
 };
 
+Sources expect_other_images(Sources sources) {
+  if (sources.train != sources.valid) return sources;
+  throw usage_error("`--valid` names the images that are trained on", "--valid",
+                    fmt::format("without it {} of each class are held out", kHeldOut));
+}
+
 Sources sources_of(const FineTuneOptions& options) {
   if (const auto number = parse_number(options.valid);
       number && !store::local_files().info(options.valid)) {  // fastai's valid_pct=0.2
@@ -42,11 +48,11 @@ Sources sources_of(const FineTuneOptions& options) {
     return Sources{fmt::format("part({}, train, {})", source, held_out), fmt::format("part({}, valid, {})", source, held_out)};
   };
   if (options.data.find('(') != std::string::npos) {
-    return options.valid.empty() || share ? parts(options.data) : Sources{options.data, as_source(options.valid)};
+    return options.valid.empty() || share ? parts(options.data) : expect_other_images({options.data, as_source(options.valid)});
   }
   if (!store::local_files().info(options.data)) return parts(as_source(options.data));  // whose error says so
   const std::string train = folder_of(options.data, "train"), valid = folder_of(options.data, "validation");
-  if (!options.valid.empty() && !share) return {as_source(train), as_source(options.valid)};
+  if (!options.valid.empty() && !share) return expect_other_images({as_source(train), as_source(options.valid)});
   if (!share && train != options.data && valid != options.data) return {as_source(train), as_source(valid)};
   return parts(as_source(train));
 }

@@ -1,6 +1,7 @@
 #include "recipe/translate/folders.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -20,7 +21,11 @@ std::string folder_of(const std::string& root, const std::string& split) {
   for (const std::vector<std::string>& names : {train, validation}) {
     if (std::ranges::find(names, name) == names.end()) continue;
     for (const std::string& other : names) {
-      if (is_there(store::join_path(root, other))) return store::join_path(root, other);
+      std::string capital = other;  // as in some sets of Kaggle's
+      capital[0] = static_cast<char>(std::toupper(capital[0]));
+      for (const std::string& written : {other, capital}) {
+        if (is_there(store::join_path(root, written))) return store::join_path(root, written);
+      }
     }
   }
   return root;

@@ -52,6 +52,10 @@ TEST_F(FineTune, ValidationIsAShareOrOtherImages) {
   EXPECT_THAT(recipe({"train", "--from", "run", "--valid", "50 %"}), HasSubstr("part(folder(train), valid, 50 %)"));
   EXPECT_THAT(recipe({"train", "--from", "run", "--valid", "val"}),
               AllOf(HasSubstr("source = \"folder(train)\""), HasSubstr("source = \"folder(val)\"")));
+  write_images(*folder_ / "set/Training", 5);
+  write_images(*folder_ / "set/Validation", 2);
+  EXPECT_THAT(recipe({"set", "--from", "run"}),
+              AllOf(HasSubstr("source = \"folder(set/Training)\""), HasSubstr("source = \"folder(set/Validation)\"")));
   EXPECT_THAT(recipe({"part(folder(train), train, fold=0/2)", "--from", "run", "seed=3"}),
               AllOf(HasSubstr("part(part(folder(train), train, fold=0/2), valid, 20 %)"), HasSubstr("seed = 3")));
 }
@@ -125,6 +129,8 @@ TEST_F(FineTune, MistakesAreExplained) {
   EXPECT_THAT(error({"fine-tune", "train", "--from", timm() + "/model.safetensors"}),
               HasSubstr("does not say what model it is for"));
   EXPECT_THAT(error({"fine-tune", "photos", "--from", "run", "--valid", "0.2"}), HasSubstr("--valid \"20 %\""));
+  EXPECT_THAT(error({"fine-tune", "train", "--from", "run", "--valid", "train"}),
+              HasSubstr("`--valid` names the images that are trained on"));
   EXPECT_THAT(error({"fine-tune", "train", "--from", "run", "--print-recipe", "optimizer.lrr=3"}),
               HasSubstr("did you mean `optimizer.lr`?"));
   EXPECT_THAT(error({"fine-tune", "fake(images=8, classes=1)", "--from", "run"}), HasSubstr("a classifier needs two at least"));
