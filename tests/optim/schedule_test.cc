@@ -236,7 +236,9 @@ TEST(Schedule, MistakesTeach) {
   EXPECT_NE(message("wsd(1, shape=cosin)").find("did you mean `cosine`"), std::string::npos);
   EXPECT_NE(message("flat_cosine(1, flat=100 %)").find("shorter than the run"), std::string::npos);
   EXPECT_NE(message("constant(1, noise=[1 steps, 2 steps, 3 steps])").find("[FROM, TO]"), std::string::npos);
-  EXPECT_NE(message("plateau(1)").find("metric"), std::string::npos);
+  EXPECT_NE(message("one_cycle(1, rise=1000 steps)").find("1000 of 1000 steps"), std::string::npos);
+  EXPECT_NE(message("one_cycle(1, rise=1000 steps)").find("lengthen `total`"), std::string::npos);
+  EXPECT_NE(message("plateau(1)").find("for example metric=val/loss"), std::string::npos);
   EXPECT_NE(message("plateau(1, metric=val/loss, factor=2)").find("below 1"), std::string::npos);
   EXPECT_NE(message("plateau(1, metric=val/loss, mode=least)").find("max or min"), std::string::npos);
   const RunLength endless{.total_steps = 1000000, .batch = 1, .examples_per_epoch = 1000};

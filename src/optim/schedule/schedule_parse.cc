@@ -174,7 +174,11 @@ class ScheduleParser {
     s_.rise_ = flat ? duration("flat", "75 %") : duration("rise", "25 %");
     s_.first_ = flat ? s_.base_ : s_.base_ / positive("div", 25);
     s_.last_ = s_.base_ / positive("div_final", 1e5);
-    if (s_.rise_ >= s_.total_) call_.fail(fmt::format("`{}` must be shorter than the run", flat ? "flat" : "rise"));
+    if (s_.rise_ >= s_.total_) {
+      call_.fail(
+          fmt::format("`{}` must be shorter than the run: it has {} of {} steps", flat ? "flat" : "rise", s_.rise_, s_.total_),
+          "shorten it, or lengthen `total`");
+    }
     const std::vector<double> momentum = flat ? std::vector<double>() : call_.numbers("momentum", std::vector<double>{});
     if (momentum.empty()) return;
     if (momentum.size() != 2 || std::ranges::any_of(momentum, [](double m) { return !(m > 0 && m < 1); })) {
@@ -193,6 +197,7 @@ class ScheduleParser {
 
   void read_plateau() {
     PlateauOptions& p = s_.plateau_.emplace();
+    if (!call_.has("metric")) call_.fail("`metric` is missing", "for example metric=val/loss");
     p.metric = call_.text("metric");
     const std::string mode = call_.text("mode", p.metric.ends_with("loss") ? "min" : "max");
     if (mode != "max" && mode != "min") call_.fail(fmt::format("`mode` must be max or min, and is {}", mode));
