@@ -13,7 +13,9 @@ CacheOptions parse_cache(std::string_view text, std::string_view where) {
   if (call.name == "ram" || call.name == "disk") {
     options.kind = call.name == "ram" ? CacheOptions::Kind::kRam : CacheOptions::Kind::kDisk;
     if (call.name == "disk") options.path = reader.text("path");
-    options.limit = config::parse_byte_size(reader.text("limit"), where);
+    const std::string limit = reader.text("limit", "");
+    if (limit.empty()) reader.fail("`limit` is missing", "for example ram(8 GiB), or disk(DIRECTORY, 100 GiB)");
+    options.limit = config::parse_byte_size(limit, where);
     if (call.name == "disk") options.decoded = reader.boolean("decoded", false);
   } else if (call.name != "none") {
     throw usage_error(fmt::format("unknown cache `{}`", call.name), std::string(where),

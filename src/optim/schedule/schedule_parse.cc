@@ -197,8 +197,8 @@ class ScheduleParser {
 
   void read_plateau() {
     PlateauOptions& p = s_.plateau_.emplace();
-    if (!call_.has("metric")) call_.fail("`metric` is missing", "for example metric=val/loss");
-    p.metric = call_.text("metric");
+    p.metric = call_.text("metric", "");
+    if (p.metric.empty()) call_.fail("`metric` is missing", "for example metric=val/loss");
     const std::string mode = call_.text("mode", p.metric.ends_with("loss") ? "min" : "max");
     if (mode != "max" && mode != "min") call_.fail(fmt::format("`mode` must be max or min, and is {}", mode));
     p.higher_is_better = mode == "max";

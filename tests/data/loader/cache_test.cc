@@ -411,7 +411,7 @@ TEST(Cache, IsWrittenAsACall) {
   EXPECT_THAT(why("memory(8 GiB)"), HasSubstr("unknown cache `memory`"));
   EXPECT_THAT(why("ram(lots)"), HasSubstr("\"lots\" is no size in bytes"));
   EXPECT_THAT(why("ram(0 GiB)"), HasSubstr("no size"));
-  EXPECT_THAT(why("ram"), HasSubstr("limit"));
+  EXPECT_THAT(why("ram"), HasSubstr("for example ram(8 GiB)"));
   EXPECT_THAT(why("disk(8 GiB)"), HasSubstr("limit"));
 }
 
