@@ -235,6 +235,12 @@ std::string numbers_text(const std::vector<double>& values) {
   return "[" + join(parts, ", ") + "]";
 }
 
+std::string leading_comments(std::string_view recipe) {
+  size_t end = 0;
+  while (end < recipe.size() && recipe[end] == '#') end = std::min(recipe.find('\n', end), recipe.size() - 1) + 1;
+  return std::string(recipe.substr(0, end));
+}
+
 bool is_setting(const std::string& word) {
   const size_t equals = word.find('=');
   return equals != std::string::npos && equals > 0 && word.substr(0, equals).find_first_of("/ ") == std::string::npos;

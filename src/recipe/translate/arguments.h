@@ -107,6 +107,9 @@ struct Translation {
   std::vector<std::string> overrides;  // KEY=VALUE words, settings of the recipe
 };
 
+// The lines of comment that a made recipe begins with.
+std::string leading_comments(std::string_view recipe);
+
 // Whether a word is KEY=VALUE, for the recipe.
 bool is_setting(const std::string& word);
 // A value in a call of a recipe, in quotes where it needs them: `folder('a, b')`.

@@ -115,7 +115,9 @@ class Translator {
                                           args_.integer("batch_size"), world_, world_ == 1 ? "" : "s", accumulation());
     const char* whose = options_.world_size ? "--world-size" : launched_ ? "the launcher's" : "--devices";
     out_.notes.push_back(fmt::format("{} ({})", batch, whose));
-    if (args_.number("lr") > 0) return args_.number("lr");
+    const double given = args_.number("lr");
+    if (given < 0) throw usage_error(fmt::format("`--lr` must be above 0, and is {}", number_text(given)));
+    if (given > 0) return given;
     const double base = args_.number("lr_base");
     const auto size = static_cast<double>(args_.integer("lr_base_size"));
     if (size < 1) throw usage_error("`--lr-base-size` must be at least 1");

@@ -11,6 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class TranslatedTest : public ::testing::Test {
  protected:
@@ -74,6 +75,7 @@ TEST_F(TranslatedTest, MistakesAreNamed) {
   EXPECT_EQ(printed.out, "");
   EXPECT_THAT(printed.err, AllOf(HasSubstr("error: unknown key `modell.width`\n  --> override modell.width=16\n"),
                                  HasSubstr("did you mean `model.width`?  All keys: tessera help model\n")));
+  EXPECT_THAT(timm({"--print-recipe", "seed=7"}).out, AllOf(StartsWith("# batch "), HasSubstr("seed = 7\n")));
   EXPECT_THAT(timm({"--print-recipe", "bs=16"}).err, HasSubstr("did you mean `data.batch`?"));
   EXPECT_THAT(timm({"--print-recipe", "epochs=16"}).err, HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
   EXPECT_THAT(timm({"--print-recipe", "eval.val.data.pq=x"}).err, HasSubstr("did you mean `eval.val.data.pp`?"));

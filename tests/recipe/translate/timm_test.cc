@@ -157,6 +157,11 @@ TEST(TimmCommands, HaveTimmsRatesBatchesAndEpochs) {
   }
 }
 
+// It would be taken for a rate that was not given.
+TEST(TimmCommands, ANegativeRateIsRefused) {
+  EXPECT_THAT(error_of("/imagenet --lr -1"), HasSubstr("`--lr` must be above 0, and is -1"));
+}
+
 // timm 1.0: create_scheduler_v2(optimizer of lr 0.05, num_epochs=3, warmup_epochs=5, warmup_lr=1e-5).
 TEST(TimmCommands, MayEndWithinTheirWarmUp) {
   for (const char* sched : {"cosine", "step"}) {

@@ -54,7 +54,7 @@ class FineTune final : public Command {
     const auto read = [&] { return config::parse_recipe(made.recipe, "the recipe of fine-tune", overrides); };
     if (print_) {
       refuse_unknown_settings(overrides);
-      print(overrides.empty() ? std::string(trim(made.recipe)) : read().dump());
+      print(overrides.empty() ? std::string(trim(made.recipe)) : translate::leading_comments(made.recipe) + read().dump());
       return Exit::kDone;
     }
     std::string shown(trim(made.recipe));

@@ -24,7 +24,7 @@ Exit TranslatedCommand::run(const std::vector<std::string>& words, const train::
   const auto read = [&made] { return config::parse_recipe(made.recipe, "the recipe of these arguments", made.overrides); };
   if (print_) {
     refuse_unknown_settings(made.overrides);
-    print(made.overrides.empty() ? made.recipe : read().dump());
+    print(made.overrides.empty() ? made.recipe : translate::leading_comments(made.recipe) + read().dump());
     return Exit::kDone;
   }
   for (const std::string& note : made.notes) log_line(note);
