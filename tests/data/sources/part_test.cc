@@ -176,6 +176,12 @@ TEST(Part, GroupsOfLinesOfJson) {
   const std::string jsonl = "jsonl(" + (dir / "list.jsonl") + ", label=kind)";
   EXPECT_EQ(make_source(part(jsonl, "valid, fold=1/5, by=scene"))->size(), 6);
   EXPECT_THAT(error_of(part(jsonl, "valid, fold=1/5, by=sceen"), Exit::kUsage), HasSubstr("by=`sceen` is no column"));
+  // Two groups of a class each: neither fits a fifth.
+  std::string halves;
+  for (int i = 0; i < 24; ++i) halves += fmt::format("{{\"image\": \"{}.png\", \"kind\": {}}}\n", i, i / 12);
+  write_file(dir / "halves.jsonl", halves);
+  EXPECT_THAT(error_of(part("jsonl(" + (dir / "halves.jsonl") + ", label=kind)", "valid, 20 %, by=kind"), Exit::kData),
+              AllOf(HasSubstr("has no samples"), HasSubstr("groups are held out whole")));
 }
 
 TEST(Part, MistakesInGroupsAreNamed) {
