@@ -27,6 +27,13 @@ Markup cell(int64_t count, int64_t of, bool right) {
   return html.take();
 }
 
+// A class beside the matrix or above it: a long name is cut off, so that it does not stretch a row over screens.
+Markup matrix_name(std::string_view scope, const std::string& name) {
+  Html html;
+  html.add("<th scope=\"{}\"><span class=\"name\" title=\"{}\">{}</span></th>", scope, name, name);
+  return html.take();
+}
+
 // Places of the classes that have images or were given.
 std::vector<size_t> classes_met(const std::vector<ClassFigures>& figures) {
   std::vector<size_t> met;
@@ -106,11 +113,11 @@ Markup confusion_table(const train::EvaluationSummary& evaluation) {
   html.add(
       "<div class=\"wide\"><table class=\"matrix\"><caption>Images by label (rows) and prediction (columns)</caption>"
       "<thead><tr><td></td>");
-  for (const int64_t column : columns) html.add("<th scope=\"col\">{}</th>", class_name(evaluation, column));
+  for (const int64_t column : columns) html.add(matrix_name("col", class_name(evaluation, column)));
   html.add("</tr></thead><tbody>\n");
   for (const size_t row : met) {
     if (figures[row].images == 0) continue;
-    html.add("<tr><th scope=\"row\">{}</th>", class_name(evaluation, static_cast<int64_t>(row)));
+    html.add("<tr>{}", matrix_name("row", class_name(evaluation, static_cast<int64_t>(row))));
     for (const int64_t column : columns) {
       const auto found = counts.find({static_cast<int64_t>(row), column});
       html.add(cell(found == counts.end() ? 0 : found->second, figures[row].images, static_cast<int64_t>(row) == column));
@@ -131,7 +138,7 @@ Markup confused_pairs(const train::EvaluationSummary& evaluation) {
   if (pairs.size() > kShownPairs) pairs.resize(kShownPairs);
   const std::vector<ClassFigures> figures = class_figures(evaluation);
   html.add(
-      "<div class=\"wide\"><table><caption>Most confused</caption><thead><tr><th scope=\"col\">label</th>"
+      "<div class=\"wide\"><table class=\"pairs\"><caption>Most confused</caption><thead><tr><th scope=\"col\">label</th>"
       "<th scope=\"col\">taken for</th><th scope=\"col\">images</th><th scope=\"col\">% of the label</th></tr></thead>"
       "<tbody>\n");
   for (const metrics::ConfusionCell& pair : pairs) {

@@ -34,10 +34,13 @@ caption { text-align: left; color: var(--soft); padding: .25rem 0; }
 th, td { padding: .15rem .6rem; text-align: right; border-bottom: 1px solid var(--line); font-weight: 400;
   vertical-align: top; }
 thead th { color: var(--soft); }
-thead th:first-child, .facts thead th { text-align: left; }
-tbody th { text-align: left; overflow-wrap: anywhere; max-width: 28rem; }
+thead th:first-child, .facts thead th, .pairs thead th:nth-child(2) { text-align: left; }
+table:not(.facts) td { white-space: nowrap; }
+tbody th { text-align: left; overflow-wrap: break-word; max-width: min(28rem, 55vw); }
+.facts th code { overflow-wrap: break-word; }
 .matrix th, .matrix td { padding: .15rem .4rem; border: 1px solid var(--line); text-align: center; min-width: 2.2rem; }
-.matrix th { max-width: 8rem; overflow-wrap: anywhere; }
+.matrix .name { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden;
+  overflow-wrap: anywhere; width: max-content; max-width: 6rem; margin: 0 auto; }
 .facts td { text-align: left; overflow-wrap: anywhere; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(116px, 1fr)); gap: .75rem; padding: 0;
   list-style: none; }

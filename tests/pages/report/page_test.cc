@@ -71,6 +71,15 @@ TEST(ClassTables, ShowTheWholeMatrixUpToFiftyClasses) {
   EXPECT_THAT(confused_pairs(ladder(60)).text, AllOf(HasSubstr("class019"), Not(HasSubstr("class030"))));
 }
 
+TEST(ClassTables, CutLongNamesOffInTheMatrix) {
+  train::EvaluationSummary evaluation = ladder(3);
+  evaluation.classes[1] = std::string(200, 'x') + "<\"";
+  const std::string name = std::string(200, 'x') + "&lt;&quot;",
+                    box = "<span class=\"name\" title=\"" + name + "\">" + name + "</span>";
+  EXPECT_THAT(confusion_table(evaluation).text,
+              AllOf(HasSubstr("<th scope=\"col\">" + box), HasSubstr("<th scope=\"row\">" + box)));
+}
+
 TEST(Report, ShowsTheRun) {
   const TempDir dir;
   const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
