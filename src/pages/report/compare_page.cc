@@ -39,9 +39,10 @@ Markup score_table(const std::vector<SavedRun>& runs) {
     }
     const auto losses = series(run, "training_loss");
     const TimeShares time = time_shares(run);
-    html.add("<td>{}</td><td>{:.4g}</td><td>{}</td><td>{}</td></tr>\n",
-             losses.empty() ? "–" : fmt::format("{:.4g}", losses.back().second), time.images_per_second,
-             human_duration(time.total), run.facts ? human_count(run.facts->parameters) : "–");
+    html.add("<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+             losses.empty() ? "–" : fmt::format("{:.4g}", losses.back().second),
+             time.images_per_second > 0 ? fmt::format("{:.4g}", time.images_per_second) : "–",
+             time.total > 0 ? human_duration(time.total) : "–", run.facts ? human_count(run.facts->parameters) : "–");
   }
   html.add("</tbody></table></div>\n");
   return html.take();

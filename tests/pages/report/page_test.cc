@@ -236,6 +236,16 @@ TEST(Report, ComparesRuns) {
                                 HasSubstr("75.00 %"), Not(HasSubstr("data.batch"))));
 }
 
+TEST(Report, WhatWasNotMeasuredIsNoZero) {
+  const TempDir dir;
+  const std::string one = make_run(dir.path(), "one", {"cat", "dog"}), two = make_run(dir.path(), "two", {"cat", "dog"});
+  std::filesystem::remove(two + "/metrics.jsonl");
+  write_report({one, two}, {dir / "out"});
+  EXPECT_THAT(slurp(dir / "out/index.html"),
+              HasSubstr("<th scope=\"row\">two</th><td>0</td><td>–</td><td>–</td><td>–</td><td>–</td>"
+                        "<td>–</td><td>–</td><td>1,234</td>"));
+}
+
 TEST(Report, AFullDiskIsOneErrorAndLeavesTheOldReport) {
   const TempDir dir;
   const std::string run = make_run(dir.path(), "one", {"cat", "dog"});
