@@ -266,7 +266,7 @@ Remark ending(const SavedRun& run) {
     constexpr std::string_view kSaid = "the run diverged: ";
     const std::string& why = run.facts->message;
     remark.text = fmt::format("The run diverged: {}.", why.starts_with(kSaid) ? why.substr(kSaid.size()) : why);
-    remark.advice = "A smaller learning rate, a longer warmup, or optimizer.clip=\"norm(1.0)\".";
+    remark.advice = "A smaller learning rate, a longer warmup, or tighter clipping (optimizer.clip).";
   } else if (state == "failed") {
     remark.text = fmt::format("The run failed {}: {}.", place(run), run.facts->message);
   } else if (run.rows.empty() && run.problems.empty()) {
