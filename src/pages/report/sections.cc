@@ -42,10 +42,17 @@ Markup worst_images(const train::EvaluationSummary& evaluation, const Pictures& 
   Pictures none;
   none.pictures.resize(evaluation.worst.size());
   for (Picture& one : none.pictures) one.problem = "not shown";
-  for (const train::WorstExample& worst : evaluation.worst) {
+  const Pictures& shown = pictures.problem.empty() ? pictures : none;
+  for (size_t i = 0; i < evaluation.worst.size(); ++i) {
+    const train::WorstExample& worst = evaluation.worst[i];
+    const std::string& said = shown.pictures[i].caption;  // several labels, or a text
     Html line;
     line.add("{} {:.3g}", evaluation.worst_by, worst.loss);
-    if (worst.label >= 0) line.add("<br>{}", class_name(evaluation, worst.label));
+    if (worst.label >= 0) {
+      line.add("<br>{}", class_name(evaluation, worst.label));
+    } else if (!said.empty()) {
+      line.add("<br>{}", said);
+    }
     if (worst.predicted >= 0 && worst.predicted != worst.label) {
       line.add(", <span class=\"trouble\">taken for {}</span>", class_name(evaluation, worst.predicted));
     } else if (worst.predicted >= 0) {
@@ -58,7 +65,7 @@ Markup worst_images(const train::EvaluationSummary& evaluation, const Pictures& 
   Html html;
   html.add("<h3>The {} images with the greatest {}</h3>\n", evaluation.worst.size(), evaluation.worst_by);
   if (!pictures.problem.empty()) html.add("<p class=\"soft\">Their pictures are not shown: {}</p>\n", pictures.problem);
-  html.add(picture_grid(pictures.problem.empty() ? pictures : none, lines));
+  html.add(picture_grid(shown, lines));
   return html.take();
 }
 

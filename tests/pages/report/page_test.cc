@@ -9,6 +9,7 @@
 #include "pages/report/made_run.h"
 #include "pages/report/rasterise.h"
 #include "pages/report/report.h"
+#include "pages/report/sections.h"
 #include "pjrt/chip.h"
 #include "store/faulty_files.h"
 
@@ -78,6 +79,17 @@ TEST(ClassTables, CutLongNamesOffInTheMatrix) {
                     box = "<span class=\"name\" title=\"" + name + "\">" + name + "</span>";
   EXPECT_THAT(confusion_table(evaluation).text,
               AllOf(HasSubstr("<th scope=\"col\">" + box), HasSubstr("<th scope=\"row\">" + box)));
+}
+
+TEST(WorstImages, HaveTheirLabelsOrTextWhereTheyAreOfNoSingleClass) {
+  train::EvaluationSummary evaluation{"val", "val", 7, {{"mAP", true, 0.5}}, 2};
+  evaluation.worst_by = "loss";
+  evaluation.worst = {{0, "a.png", -1, -1, 2.5}, {1, "b.png", -1, -1, 1.5}};
+  Pictures pictures;
+  pictures.pictures.resize(2);
+  pictures.pictures[0].caption = "cat, <dog>";
+  EXPECT_THAT(evaluation_section(evaluation, pictures).text,
+              AllOf(HasSubstr("loss 2.5<br>cat, &lt;dog&gt;<br>"), HasSubstr("loss 1.5<br><span")));
 }
 
 TEST(Report, ShowsTheRun) {
