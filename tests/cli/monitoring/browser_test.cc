@@ -232,6 +232,30 @@ TEST_F(Browser, DrawsAgainOnlyWhatIsSeen) {
   EXPECT_EQ(seen["values"][2], true);
 }
 
+// Seven pages that listened would use up a browser's connections to the server.
+TEST_F(Browser, APageInTheBackgroundHoldsNoConnection) {
+  train_two();
+  RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());
+  const Page page(board);
+  const auto hide = [](bool hidden) {
+    return fmt::format(
+        "Object.defineProperty(document, 'hidden', {{configurable: true, get: () => {}}}); "
+        "document.dispatchEvent(new Event('visibilitychange'))",
+        hidden);
+  };
+  const Json seen = testing::visit_page({{"url", address_of(page)},
+                                         {"steps",
+                                          {{{"wait", kReady}},
+                                           {{"wait", "events.readyState === EventSource.OPEN"}},
+                                           {{"run", "window.before = events, true"}},
+                                           {{"run", hide(true)}},
+                                           {{"run", "before.readyState === EventSource.CLOSED && events === null"}},
+                                           {{"run", hide(false)}},
+                                           {{"wait", "events.readyState === EventSource.OPEN"}}}}});
+  EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
+  EXPECT_EQ(seen["values"][2], true);
+}
+
 TEST_F(Browser, FitsAPhoneAndTheDark) {
   train_two();
   RunningProgram board({"board", "runs", "--address", "0"}, folder_.path());

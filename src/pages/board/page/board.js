@@ -575,14 +575,19 @@ async function update() {
   if (again) { again = false; update(); }
 }
 
+// While the page is seen: a browser has six connections to a server, for all its tabs, and one in the background needs none.
+let events = null, polling = null;
 function listen() {
-  const events = new EventSource('/api/events');
-  let timer = null;
-  events.addEventListener('change', update);
-  events.onopen = () => { clearInterval(timer); timer = null; update(); };
-  events.onerror = () => {
-    timer ||= setInterval(update, POLLING);
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 30000);
+  events?.close();
+  events = null;
+  if (document.hidden) return;
+  const source = new EventSource('/api/events');
+  events = source;
+  source.addEventListener('change', update);
+  source.onopen = () => { clearInterval(polling); polling = null; update(); };
+  source.onerror = () => {
+    polling ||= setInterval(update, POLLING);
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (events === source) listen(); }, 30000);
   };
 }
 
@@ -605,4 +610,7 @@ element('more').addEventListener('toggle', drawCharts);
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawCharts);
 for (const definition of CHARTS) addChart(definition, element('charts'));
 update();
-if (location.hash !== '#still') listen();  // for pictures of the page
+if (location.hash !== '#still') {  // for pictures of the page
+  listen();
+  document.addEventListener('visibilitychange', listen);
+}
