@@ -1,11 +1,26 @@
 #include "pjrt/event.h"
 
+#include <memory>
 #include <utility>
 
 #include "base/system/spans.h"
 #include "pjrt/plugin/call.h"
 
 namespace tessera::pjrt {
+namespace {
+
+struct Listener {
+  const Plugin& plugin;
+  std::function<void()> then;
+};
+
+void call_listener(PJRT_Error* error, void* given) {
+  const std::unique_ptr<Listener> listener(static_cast<Listener*>(given));
+  if (error) destroy_error(listener->plugin, error);
+  listener->then();
+}
+
+}  // namespace
 
 Event::Event(Event&& other) noexcept : plugin_(other.plugin_), event_(std::exchange(other.event_, nullptr)) {}
 
@@ -26,5 +41,14 @@ void Event::await() const {
 }
 
 bool Event::is_ready() const { return event_ == nullptr || PJRT(*plugin_, PJRT_Event_IsReady)({.event = event_}).is_ready; }
+
+void Event::on_ready(std::function<void()> then) const {
+  if (event_ == nullptr) return then();
+  const auto call = PJRT(*plugin_, PJRT_Event_OnReady);
+  if (!call.available()) return;
+  auto listener = std::make_unique<Listener>(*plugin_, std::move(then));
+  call({.event = event_, .callback = call_listener, .user_arg = listener.get()});
+  static_cast<void>(listener.release());  // call_listener has it
+}
 
 }  // namespace tessera::pjrt

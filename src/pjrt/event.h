@@ -1,6 +1,8 @@
 #pragma once
 // The end of work that a plugin does in the background.
 
+#include <functional>
+
 struct PJRT_Event;
 
 namespace tessera::pjrt {
@@ -20,6 +22,9 @@ class Event {
   void await() const;
   // True once the work is done, whether it failed or not.
   bool is_ready() const;
+  // Calls `then`, which must not throw, once the work is done, whether it failed or not: now, or later on a thread of the plugin.
+  // The Event may be gone by then. A plugin may lack this: then nothing is called.
+  void on_ready(std::function<void()> then) const;
 
  private:
   const Plugin* plugin_ = nullptr;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <numeric>
 
 #include "base/error.h"
@@ -43,6 +45,17 @@ TEST(Buffer, EveryTypeComesBackByteForByte) {
       EXPECT_EQ(got, sent);
     }
   }
+}
+
+TEST(Event, TellsWhenTheWorkIsDoneThoughItIsGone) {
+  const std::vector<float> values(1 << 16, 1.5f);
+  const Buffer buffer = cpu_client()->to_device(values.data(), {DType::kF32, {1 << 16}});
+  std::promise<void> told;
+  buffer.ready_event().on_ready([&told] { told.set_value(); });
+  EXPECT_EQ(told.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  int done = 0;
+  Event().on_ready([&done] { ++done; });
+  EXPECT_EQ(done, 1);
 }
 
 TEST(Buffer, CopyIsTakenBeforeTheCallReturns) {

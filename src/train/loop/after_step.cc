@@ -38,7 +38,7 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
     const PhaseSpan span(kWaitForDevice);
     return dispatched.metrics.to_host<float>();
   }();
-  const auto ready = dispatched.ready.value_or(std::chrono::steady_clock::now());
+  const auto ready = dispatched.end->at().value_or(std::chrono::steady_clock::now());
   state::StepMetrics metrics;
   for (const std::string& name : metric_names(*recipe.objective, recipe.guard))
     metrics.push_back({name, values[metrics.size()]});

@@ -17,7 +17,8 @@ DispatchedStep TrainingStep::dispatch(DeviceBatch& batch) {
   pjrt::Buffer metrics = state_.step(*program_.executable, state_.arguments(batch, program_.numbers, votes));
   ++run_.progress.step;
   run_.progress.examples_seen += run_.recipe.batch;
-  DispatchedStep dispatched{run_.progress.step, std::move(metrics), {}};
+  DispatchedStep dispatched{.step = run_.progress.step, .metrics = std::move(metrics)};
+  dispatched.watch();
   dispatched.is_ready();  // at once where the call waits for the work: on several virtual devices
   return dispatched;
 }

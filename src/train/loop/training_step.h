@@ -1,8 +1,10 @@
 #pragma once
 // One step of a run on its devices.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "pjrt/buffer.h"
@@ -15,16 +17,37 @@
 
 namespace tessera::train {
 
+// When the devices were through with a step, as far as it is known. Of several times that are noted the first counts.
+class StepEnd {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void note() {
+    Clock::rep none = 0;
+    at_.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
+  }
+  std::optional<Clock::time_point> at() const {
+    const Clock::rep at = at_;
+    return at == 0 ? std::nullopt : std::optional(Clock::time_point(Clock::duration(at)));
+  }
+
+ private:
+  std::atomic<Clock::rep> at_ = 0;
+};
+
 // A step that was given to the devices, and whose measurements were not read yet.
 struct DispatchedStep {
   int64_t step = 0;
   pjrt::Buffer metrics;
-  std::optional<std::chrono::steady_clock::time_point> ready;  // when the devices were through, where somebody looked
+  std::shared_ptr<StepEnd> end = std::make_shared<StepEnd>();  // a thread of the plugin may note it
 
-  // Whether the devices are through, and notes when.
+  // The plugin notes the end, if it can. Who only looks now and then may see the end of a step after that of the next.
+  void watch() {
+    metrics.ready_event().on_ready([end = end] { end->note(); });
+  }
+  // Whether the devices are through; notes when, where the plugin does not.
   bool is_ready() {
-    if (!ready && metrics.ready()) ready = std::chrono::steady_clock::now();
-    return ready.has_value();
+    if (!end->at() && metrics.ready()) end->note();
+    return end->at().has_value();
   }
 };
 
