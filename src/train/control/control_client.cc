@@ -30,7 +30,9 @@ Descriptor open_run(const std::string& workdir) {
 
 Error not_training(const std::string& workdir) {
   if (find_recipe(workdir).empty()) return usage_error(fmt::format("`{}` is not the directory of a run", workdir));
-  return usage_error(fmt::format("{} is not training now (no control socket)", workdir));
+  return usage_error(
+      fmt::format("{} is not training now (no control socket)", workdir), {},
+      "ask it while it trains, on its machine; tessera train RECIPE --profile-host profiles a run's first steps");
 }
 
 Error no_answer(const std::string& workdir, int number) {

@@ -12,6 +12,7 @@
 namespace tessera::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Profile : public ::testing::Test {
@@ -74,7 +75,7 @@ TEST_F(Profile, SaysWhyThereIsNone) {
   ASSERT_EQ(run_program({"train", "tiny.toml", "--workdir", "done", "--no-report"}, folder_.path()).exit, 0);
   const Outcome finished = profile({"done"});
   EXPECT_EQ(finished.exit, 2);
-  EXPECT_THAT(finished.err, HasSubstr("done is not training now (no control socket)"));
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("done is not training now (no control socket)"), HasSubstr("--profile-host")));
   const Outcome nowhere = profile({"nowhere"});
   EXPECT_EQ(nowhere.exit, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("there is no run at `nowhere`"));
