@@ -95,13 +95,19 @@ std::optional<double> training_loss(const SavedRun& run, int64_t step) {
 Remark score_remark(const SavedRun& run, const BestScore& best) {
   Remark remark{"score"};
   const std::string& name = best.score.evaluator;
-  if (best.evaluations == 1) {
+  const auto values = series(run, best.score.metric());
+  if (values.size() == 1) {
     remark.text = fmt::format("`{}` was evaluated once, at step {}: {} {}.", name, human_count(best.best_step),
                               best.score.score, best.score.text(best.best));
     return remark;
   }
   remark.text = fmt::format("Best {} of `{}`: {} at step {}", best.score.score, name, best.score.text(best.best),
                             human_count(best.best_step));
+  if (!std::isfinite(values.back().second)) {
+    remark.text += "; no finite number at the end.";
+    remark.trouble = true;
+    return remark;
+  }
   const bool last = best.last_step == best.best_step;
   remark.text += last ? ", which is the last." : fmt::format("; {} at the end.", best.score.text(best.last));
   if (!last && std::abs(best.last - best.best) > 2 * noise(run, best)) {
@@ -110,11 +116,21 @@ Remark score_remark(const SavedRun& run, const BestScore& best) {
   return remark;
 }
 
+// An evaluator that ran, and never had a score to tell of.
+std::optional<Remark> no_score(const SavedRun& run, const std::string& evaluator) {
+  const auto score = main_score(run, evaluator);
+  if (!score || series(run, score->metric()).empty()) return std::nullopt;
+  return Remark{"score", fmt::format("The {} of `{}` was never a finite number.", score->score, evaluator),
+                "Look at its data, the training loss, and dtype.", true};
+}
+
 std::optional<Remark> improving(const SavedRun& run, const BestScore& best) {
   if (best.evaluations < kTrend || best.best_step != best.last_step) return std::nullopt;
+  const auto values = series(run, best.score.metric());
+  if (!std::isfinite(values.back().second)) return std::nullopt;
   const double border = 0.75 * static_cast<double>(best.last_step);
   std::optional<double> before;
-  for (const auto& [step, value] : series(run, best.score.metric())) {
+  for (const auto& [step, value] : values) {
     if (static_cast<double>(step) > border || !std::isfinite(value)) continue;
     if (!before || best.score.better(value, *before)) before = value;
   }
@@ -291,7 +307,10 @@ std::vector<Remark> verdict(const SavedRun& run) {
   bool first = true, overfits = false;
   for (const std::string& evaluator : evaluator_names(run)) {
     const auto best = best_score(run, evaluator);
-    if (!best) continue;
+    if (!best) {
+      add(no_score(run, evaluator));
+      continue;
+    }
     add(score_remark(run, *best));
     const auto over = overfitting(run, evaluator);
     if (over && !std::exchange(overfits, true)) add(over);

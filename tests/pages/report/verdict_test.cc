@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "pages/report/made_run.h"
 
@@ -61,6 +62,19 @@ TEST(Verdict, SaysThatItWasStillImproving) {
   measured.accuracy = {0.3, 0.4, 0.5, 0.8, 0.7};
   EXPECT_THAT(topics(run_of(measured)), ElementsAre("ended", "score"));
   EXPECT_THAT(text_of(run_of(measured), "score"), HasSubstr("checkpoint.best=\"val/prec@1\""));
+}
+
+TEST(Verdict, SaysThatScoresAreNoNumbers) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Measured measured = kGood;
+  measured.accuracy = {0.6, 0.8, nan, nan, nan};
+  EXPECT_THAT(text_of(run_of(measured), "score"), HasSubstr("80.00 % at step 40; no finite number at the end."));
+  measured.accuracy = {0.6, nan, nan, nan, nan};
+  EXPECT_THAT(text_of(run_of(measured), "score"), HasSubstr("60.00 % at step 20; no finite number at the end."));
+  measured.accuracy = {0.3, 0.4, 0.5, 0.7, nan};
+  EXPECT_THAT(topics(run_of(measured)), ElementsAre("ended", "score")) << "that is no improvement";
+  measured.accuracy = {nan, nan, nan, nan, nan};
+  EXPECT_THAT(text_of(run_of(measured), "score"), HasSubstr("The prec@1 of `val` was never a finite number."));
 }
 
 TEST(Verdict, SaysThatItOverfits) {
