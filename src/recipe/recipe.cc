@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -19,6 +22,17 @@ namespace {
 using config::Section;
 
 constexpr int64_t kMaxKept = 1'000'000;  // checkpoints
+
+// The figures of an evaluator are called NAME/<score>, and must not be taken for those of the run (docs/monitoring.md): `input/loss`
+// for a stage of the input, say.
+void check_evaluator_name(const Section& evals, const std::string& name) {
+  static const std::set<std::string, std::less<>> kOfTheRun = {
+      "badput", "epoch", "examples_seen", "img", "input", "lr", "momentum", "y", "z"};
+  const std::string first = name.substr(0, name.find('/'));
+  if (!kOfTheRun.contains(first)) return;
+  evals.fail(name, fmt::format("is no name of an evaluator: the run has figures of its own that begin with {}/", first),
+             fmt::format("call it eval.val or eval.{}_val", first));
+}
 
 void read_mesh(Section& recipe, int64_t devices, Recipe& out) {
   out.mesh = mesh::parse_mesh(out.run.mesh, devices, recipe.place("mesh"));
@@ -239,6 +253,7 @@ Recipe read_recipe(Section recipe, int64_t devices, const ProcessGroup& processe
   set_captions(*out.objective, out.data.pp(), setting);
   Section evals = recipe.section("eval");
   for (const std::string& name : evals.keys()) {
+    check_evaluator_name(evals, name);
     out.evals.push_back(read_eval(name, evals.section(name), setting));
   }
   read_scores(recipe, checkpoint, length, out);

@@ -112,6 +112,7 @@ TEST(Recipe, MistakesNameTheirKey) {
   EXPECT_FAILURE("on_error", {"data.on_error=\"ignore\""});
   EXPECT_FAILURE("eval.val.type", {"eval.val.type=\"captions\""});
   EXPECT_FAILURE("eval.val.batch", {"eval.val.batch=0"});
+  EXPECT_FAILURE("`eval.input` is no name of an evaluator", {"eval.input.type=classification"});
   EXPECT_FAILURE("prec@1 (accuracy), prec@5 and loss are there", {"eval.val.metrics=[\"accuracy\"]"});
   EXPECT_FAILURE("random", {"eval.val.data.pp=\"decode | random_crop(8) | value_range\""});
   EXPECT_FAILURE("model_init.from", {"model_init.dont_load=[\"head/.*\"]"});
