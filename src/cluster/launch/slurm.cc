@@ -51,7 +51,8 @@ constexpr const char* kTimeIsUp = R"(
 time_is_up=
 trap 'time_is_up=yes; scancel --signal=TERM "$SLURM_JOB_ID"' TERM
 )";
-// {0}: restarts. {1}: the name. {2}: kSteady. {3}: kBegun.
+// {0}: restarts. {1}: the name. {2}: kSteady. {3}: kBegun. scancel sends TERM as the time limit does, but Slurm is done with the
+// job before that, and would take it again.
 constexpr const char* kWait = R"(srun=$!
 wait $srun; code=$?
 while kill -0 $srun 2>/dev/null; do wait $srun; code=$?; done
@@ -61,6 +62,9 @@ while kill -0 $srun 2>/dev/null; do wait $srun; code=$?; done
 count="{1}-$SLURM_JOB_ID.restarts" restarts=0
 [ $SECONDS -ge {2} ] || restarts=$(cat "$count" 2>/dev/null || echo 0)
 rm -f "$count"
+# What scancel ended is not queued again.
+state=$(squeue --noheader --format=%T,%r --jobs="$SLURM_JOB_ID" 2>/dev/null)
+[ "$state" != COMPLETING,None ] || exit $code
 if [ $code -eq 75 ] || [ $code -ge 128 ]; then
   if [ "$time_is_up" ] && [ $SECONDS -ge {3} ]; then
     scontrol requeue "$SLURM_JOB_ID"

@@ -160,6 +160,15 @@ TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
   EXPECT_EQ(requeued(), 5);
   ends(75);
 
+  // While a job that was cancelled ends, Slurm would queue it again.
+  write("bin/squeue", "#!/bin/sh\ncat state\n");
+  std::filesystem::permissions(folder.path() + "/bin/squeue", std::filesystem::perms::owner_all);
+  write("state", "COMPLETING,None\n");
+  EXPECT_EQ(ends(75), 75);
+  EXPECT_EQ(requeued(), 6);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/vit-10b-7.restarts"));
+  write("state", "RUNNING,None\n");
+
   write("limit", "");
   const auto time_is_up = [&](int after_seconds, const char* messages = "") {
     std::filesystem::remove(folder.path() + "/saved");
