@@ -75,6 +75,15 @@ fi
 exit $code
 )";
 
+// The word as sbatch takes it for one in a line of options: a blank ends it outside of quotes alone, a backslash holds within both
+// kinds.
+std::string option_word(const std::string& word) {
+  if (word.find_first_of(" \t\\'\"#") == std::string::npos) return word;
+  std::string text = "\"";
+  for (const char c : word) text += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return text + "\"";
+}
+
 Plan plan(const Request& request) {
   const std::string name = run_name(request);
   std::string text = fmt::format(R"(#!/bin/bash
@@ -87,7 +96,7 @@ Plan plan(const Request& request) {
 #SBATCH --requeue
 #SBATCH --signal=B:TERM@{3}
 )",
-                                 name, process_count(request, kSlurm), request.directory, kWarning);
+                                 name, process_count(request, kSlurm), option_word(request.directory), kWarning);
   for (const std::string& option : request.options) text += fmt::format("#SBATCH {}\n", option);
   if (!request.environment.empty())
     text += "\n# Of --env. Their values are not in this file: sbatch passes the environment on.\n";

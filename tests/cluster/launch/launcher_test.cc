@@ -110,6 +110,18 @@ TEST(Launcher, AJobOfSlurmIsAShellScript) {
   EXPECT_THAT(kSlurm.plan(job).written, AllOf(HasSubstr("COORDINATOR_ADDRESS=etcd:2379\n"), Not(HasSubstr("--listen-client"))));
 }
 
+// So sbatch of Slurm 22.05 took these lines.
+TEST(Launcher, AJobOfSlurmRunsInADirectoryOfAnyName) {
+  Request job = request("4");
+  EXPECT_THAT(kSlurm.plan(job).written, HasSubstr("\n#SBATCH --chdir=\"/shared/a b\"\n"));
+  job.directory = R"(/it's "a"#b\c)";
+  EXPECT_THAT(kSlurm.plan(job).written, HasSubstr("\n#SBATCH --chdir="
+                                                  R"("/it's \"a\"#b\\c")"
+                                                  "\n"));
+  job.directory = "/plain";
+  EXPECT_THAT(kSlurm.plan(job).written, HasSubstr("\n#SBATCH --chdir=/plain\n"));
+}
+
 // Its commands are played by scripts: srun ends with what a file says, scontrol writes what it is asked.
 TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
   const TemporaryDirectory folder("tessera-test");
