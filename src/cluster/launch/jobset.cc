@@ -121,7 +121,8 @@ constexpr const char* kWorkers = R"(  - name: workers
             terminationGracePeriodSeconds: 300  # for the last checkpoint
 )";
 
-// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator.
+// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator. A JobSet makes its jobs anew for each start, so that the
+// job's UID tells the starts apart, and JobSets that share an etcd.
 constexpr const char* kContainer = R"(            containers:
             - name: tessera
               image: {0}
@@ -134,7 +135,7 @@ constexpr const char* kContainer = R"(            containers:
               - name: TESSERA_RUN_ID
                 valueFrom:
                   fieldRef:
-                    fieldPath: metadata.labels['jobset.sigs.k8s.io/restart-attempt']
+                    fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']
 )";
 
 // {0}: the name.

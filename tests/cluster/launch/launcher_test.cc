@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -215,6 +216,9 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   EXPECT_EQ(run(check, text), 0);
   EXPECT_THAT(text, HasSubstr("name: vit-10b-environment\nstringData: {\"A\":\"yes\",\"B\":\"a: \\\"b\\\" # c\"}\n---\n"));
   EXPECT_THAT(text, HasSubstr("envFrom:\n              - secretRef:\n                  name: vit-10b-environment\n"));
+  EXPECT_THAT(text, HasSubstr("TESSERA_RUN_ID\n                valueFrom:\n                  fieldRef:\n"
+                              "                    fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']\n"))
+      << "another one for each JobSet at that etcd";
   EXPECT_THAT(text, AllOf(HasSubstr("completions: 64\n"), HasSubstr("google.com/tpu: 4\n"), HasSubstr("workingDir: \"/a b\"")));
 
   job.where = "3";
@@ -352,6 +356,30 @@ StartAll fails(int64_t times) {
     if (attempt < times) throw NotNow{"host a is not reached"};
     return {};
   };
+}
+
+// Each in a process that has not made one, without what a number of the process might add.
+TEST(Supervise, LaunchesOfOneProcessNumberMeetApart) {
+  const auto id_of_another = [] {
+    int ends[2] = {};
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::string id = run_id(0);
+      if (const size_t at = id.find(std::to_string(::getpid())); at != std::string::npos) id.erase(at);
+      (void)!::write(ends[1], id.data(), id.size());
+      ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    char text[100];
+    const ssize_t count = ::read(ends[0], text, sizeof text);
+    for (const int end : ends) ::close(end);
+    return std::string(text, static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  };
+  const std::string first = id_of_another();
+  EXPECT_THAT(first, ::testing::StartsWith("launch-"));
+  EXPECT_NE(first, id_of_another());
+  EXPECT_NE(run_id(0), run_id(1));
 }
 
 TEST(Supervise, RestartsAreCountedAnewAfterTimeThatWentWell) {

@@ -1,7 +1,6 @@
 #include "cluster/launch/processes/supervise.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +8,7 @@
 
 #include "base/log.h"
 #include "cluster/launch/processes/signals.h"
+#include "store/encoding/digest.h"
 
 namespace tessera::launch {
 namespace {
@@ -136,7 +136,11 @@ Outcome attempt_once(const StartAll& start, int64_t attempt, const AskToRegroup&
 
 }  // namespace
 
-std::string run_id(int64_t attempt) { return fmt::format("launch-{}-{}", ::getpid(), attempt); }
+std::string run_id(int64_t attempt) {
+  // Launches of several machines, or in containers, may have one number as processes, and one etcd.
+  static const std::string launch = store::random_hex(8);
+  return fmt::format("launch-{}-{}", launch, attempt);
+}
 
 Exit supervise(const StartAll& start, int64_t restarts, const std::string& who, std::chrono::milliseconds steady,
                const AskToRegroup& regroup) {
