@@ -39,6 +39,12 @@ void check_name(const Request& request) {
   throw usage_error("no TPU is named", {}, example_of(kTpuVm));
 }
 
+std::string help_for(const std::string& said) {
+  if (said.find("SSH agent") != std::string::npos)
+    return "eval \"$(ssh-agent)\" starts the agent in this shell, where none runs; gcloud wants it for several hosts";
+  return "is the TPU there, and its zone said? --option=--zone=ZONE; --dry-run with --topology shows how one is made";
+}
+
 // What it wrote to stdout and stderr. A device Error where it fails.
 std::vector<std::string> run_gcloud(const std::vector<std::string>& words) {
   std::vector<std::string> lines;
@@ -56,9 +62,7 @@ std::vector<std::string> run_gcloud(const std::vector<std::string>& words) {
     for (const std::string& line : lines) {
       if (line.starts_with("ERROR")) said = line;
     }
-    throw device_error(
-        fmt::format("the hosts are not reached: {}", said), command_line(words),
-        "is the TPU there, and its zone said? --option=--zone=ZONE; --dry-run with --topology shows how one is made");
+    throw device_error(fmt::format("the hosts are not reached: {}", said), command_line(words), help_for(said));
   }
   return lines;
 }

@@ -241,6 +241,8 @@ TEST_F(LaunchOverSsh, AGcloudThatNamesHostsIsEnough) {
 echo "$@" >> calls
 case "$*" in
   *other*) echo "ERROR: (gcloud.compute.tpus.tpu-vm.ssh) NOT_FOUND: no TPU of that name" >&2; exit 1 ;;
+  *agent*) echo "ERROR: (gcloud.compute.tpus.tpu-vm.ssh) SSH Key is not present in the SSH agent. Please run \"ssh-add k\"" >&2
+    exit 1 ;;
   *--dry-run*) echo Using ssh batch size of 1. >&2
     for host in a b; do echo "/usr/bin/ssh -t -F {} $host -- @command"; done ;;
 esac
@@ -262,6 +264,9 @@ esac
   const Outcome bad = launch("other");
   EXPECT_EQ(bad.exit, 4) << bad.err;
   EXPECT_THAT(bad.err, AllOf(HasSubstr("NOT_FOUND: no TPU of that name"), HasSubstr("--option=--zone=ZONE")));
+  const Outcome no_agent = launch("agent");
+  EXPECT_EQ(no_agent.exit, 4) << no_agent.err;
+  EXPECT_THAT(no_agent.err, AllOf(HasSubstr("ssh-add k"), HasSubstr("eval \"$(ssh-agent)\""), Not(HasSubstr("ZONE"))));
 }
 
 // The run's process 0 stays where it is, on a host behind it in the list.
