@@ -56,7 +56,12 @@ launch::Elastic elastic(const std::string& text) {
 launch::Variable variable(const std::string& text) {
   const size_t equals = text.find('=');
   const std::string name = text.substr(0, equals);
-  if (name.empty()) throw usage_error(fmt::format("`--env` takes NAME or NAME=VALUE, and is \"{}\"", text));
+  // What a shell takes for one, since schedulers' files name it there.
+  constexpr std::string_view kSigns = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  if (name.empty() || name.find_first_not_of(kSigns) != std::string::npos || (name[0] >= '0' && name[0] <= '9')) {
+    throw usage_error(fmt::format("`--env` takes NAME or NAME=VALUE, and its NAME is \"{}\"", name), {},
+                      "a name has letters, digits and _, and begins with no digit");
+  }
   if (equals != std::string::npos) return {name, text.substr(equals + 1)};
   const char* value = std::getenv(name.c_str());
   if (!value)

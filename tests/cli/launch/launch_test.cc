@@ -558,6 +558,10 @@ TEST_F(Launch, MistakesAreExplained) {
               HasSubstr("the key of an etcd, and nothing says which"));
   EXPECT_THAT(error({"train", "tiny.toml", "--coordinator-key", "key.pem"}, 2), HasSubstr("--coordinator-address HOST:PORT"));
   EXPECT_THAT(error(words(3, "run", {}), 2), HasSubstr("a batch of 4 can't be divided over"));
+  for (const std::string name : {"", "A;touch made", "A B", "A-B", "1A"}) {
+    EXPECT_THAT(error({"launch", "slurm:2", "--env", name + "=x", "--dry-run", "--", "train", "tiny.toml"}, 2),
+                HasSubstr("its NAME is \"" + name + "\""));
+  }
   for (const std::string place : {"local:2", "mpi:2", "slurm:2", "jobset:2"}) {
     EXPECT_THAT(error({"launch", place, "--elastic", "1..2", "--image", "x", "--dry-run", "--", "train", "tiny.toml"}, 2),
                 HasSubstr("starts all of its processes or none"))
