@@ -113,9 +113,9 @@ std::string last_line(const std::string& path) {
 
 }  // namespace
 
-LocalEtcd::LocalEtcd(const std::string& host, std::string key) : key_(std::move(key)) {
+LocalEtcd::LocalEtcd(const std::string& host, std::string key) : host_(host), key_(std::move(key)) {
   try {
-    start(host);
+    start();
   } catch (...) {
     end();
     throw;
@@ -124,12 +124,19 @@ LocalEtcd::LocalEtcd(const std::string& host, std::string key) : key_(std::move(
 
 LocalEtcd::~LocalEtcd() { end(); }
 
-void LocalEtcd::start(const std::string& host) {
+void LocalEtcd::revive() {
+  if (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0) return;
+  pid_ = -1;
+  fs::remove_all(directory_.path() + "/data");
+  start();
+}
+
+void LocalEtcd::start() {
   const std::string log = directory_.path() + "/log", data = directory_.path() + "/data";
   const std::string scheme = key_.empty() ? "http" : "https";
   for (int i = 0; i < kTries; ++i) {
     const auto [client, peer] = free_ports();
-    address_ = fmt::format("{}:{}", host, client);
+    address_ = fmt::format("{}:{}", host_, client);
     const std::string clients = scheme + "://" + address_, peers = fmt::format("{}://127.0.0.1:{}", scheme, peer);
     std::vector<std::string> command = {"etcd",
                                         "--name",
@@ -156,12 +163,14 @@ void LocalEtcd::start(const std::string& host) {
     int status = 0;
     for (const auto until = Clock::now() + kPatience; Clock::now() < until;) {
       if (answers(address_, key_)) return;
-      if (::waitpid(pid_, &status, WNOHANG) == pid_) break;
+      if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+        pid_ = -1;
+        break;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const bool missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
     if (missing) {
-      pid_ = -1;
       throw device_error("several processes meet at etcd, which is not installed", {},
                          "apt-get install etcd-server, or name one that runs with --coordinator-address HOST:PORT");
     }

@@ -20,15 +20,18 @@ class LocalEtcd {
   LocalEtcd(const LocalEtcd&) = delete;
   LocalEtcd& operator=(const LocalEtcd&) = delete;
 
+  // Where it died, another one starts, at another address: who was there has to come again. From the thread that made it.
+  void revive();
+
   const std::string& address() const { return address_; }  // "127.0.0.1:41234"
   pid_t pid() const { return pid_; }
 
  private:
-  void start(const std::string& host);
+  void start();
   void end();
 
   const TemporaryDirectory directory_{"tessera-etcd"};
-  const std::string key_;
+  const std::string host_, key_;
   std::string address_;
   pid_t pid_ = -1;
 };

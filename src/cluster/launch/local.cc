@@ -60,6 +60,7 @@ Exit run(const Request& request) {
   std::optional<group::LocalEtcd> own;
   if (request.coordinator.address.empty()) own.emplace();
   const auto start_all = [&](int64_t attempt) {
+    if (own) own->revive();
     Children children;
     std::vector<ProcessPlan> processes =
         processes_of(request, own ? Coordinator{own->address(), {}} : request.coordinator, run_id(attempt));

@@ -59,9 +59,12 @@ Exit run(const Request& request) {
   if (coordinator.address.empty()) {
     coordinator.key = all_here(request) ? "" : group::new_run_key();
     own.emplace(all_here(request) ? "127.0.0.1" : group::own_address(), coordinator.key);
-    coordinator.address = own->address();
   }
   const auto start_all = [&](int64_t attempt) {
+    if (own) {
+      own->revive();
+      coordinator.address = own->address();
+    }
     ProcessPlan process = process_of(request, coordinator, run_id(attempt));
     ChildOptions options;
     options.name = "mpirun";

@@ -75,15 +75,19 @@ class Launch : public ::testing::Test {
   }
   // The process of a launch that has that number.
   static pid_t process_of(const RunningProgram& launch, const std::string& number) {
+    return child_of(launch, "environ", "TESSERA_PROCESS_ID=" + number + '\0');
+  }
+  // That has the text in a file of its own in /proc.
+  static pid_t child_of(const RunningProgram& launch, const std::string& file, const std::string& text) {
     for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
       pid_t pid = 0;
       const std::string name = entry.path().filename();
       if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
       std::istringstream status(read_file(entry.path() / "status"));
-      const std::string environment = read_file(entry.path() / "environ");
+      const std::string own = read_file(entry.path() / file);
       for (std::string line; std::getline(status, line);) {
         if (line != "PPid:\t" + std::to_string(launch.pid())) continue;
-        if (environment.find(std::string("TESSERA_PROCESS_ID=") + number + '\0') != std::string::npos) return pid;
+        if (own.find(text) != std::string::npos) return pid;
       }
     }
     return -1;
@@ -245,6 +249,18 @@ TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("process " + victim + " was killed"), HasSubstr("restart 1 of 10")));
     EXPECT_TRUE(weights("killed" + victim, "60") == weights("whole", "60"));
   }
+}
+
+TEST_F(Launch, AKilledEtcdIsStartedAgain) {
+  RunningProgram run(words(2, "run", {"total=60 steps", "checkpoint.every=10 steps"}), folder_.path());
+  await_step(run, folder_ / "run", 14);
+  const pid_t etcd = child_of(run, "cmdline", std::string("etcd") + '\0');
+  ASSERT_GT(etcd, 0) << run.err();
+  ::kill(etcd, SIGKILL);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the coordinator is gone"), HasSubstr("restart 1 of 10"),
+                                 Not(HasSubstr("restart 2")), Not(HasSubstr("waits 600 s for the coordinator"))));
 }
 
 // A read of its input hangs once there is a checkpoint, while its lease is renewed.

@@ -431,6 +431,19 @@ TEST(Members, TheCoordinatorsEndIsNews) {
   EXPECT_THAT(news.wait(), HasSubstr("75 the coordinator is gone"));
 }
 
+TEST(LocalEtcd, IsStartedAgainWhereItDied) {
+  LocalEtcd own;
+  const pid_t first = own.pid();
+  own.revive();
+  EXPECT_EQ(own.pid(), first);
+  ::kill(first, SIGKILL);
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(first), &ended, WEXITED | WNOWAIT), 0);
+  own.revive();
+  EXPECT_NE(own.pid(), first);
+  EXPECT_NO_THROW(join_by_etcd({0, 1, own.address(), "run"}, nobody_is_lost, {.meeting = seconds(1)}));
+}
+
 TEST(Members, AnIdIsTakenOnce) {
   in_each("twice", 2, [&](Members& members) {
     if (members.process_id() == 1) return (void)members.get("tried", seconds(60));
