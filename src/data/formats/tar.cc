@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 constexpr int64_t kMaxNameData = 1 << 20;  // of the data of headers with names
+constexpr int64_t kMaxEnd = 1 << 20;       // of zeros: tar fills records, of 10 KiB or what its -b says
 
 // Fields of a header: offset and length.
 struct Field {
@@ -119,6 +120,14 @@ std::string pax_record(std::string_view key, std::string_view value) {
   return fmt::format("{} {}={}\n", length, key, value);
 }
 
+// An archive ends with zeros. So does what is read of one where a disk lost a block, or a download did not come to its end.
+void check_end(const std::string& path, Window& window, int64_t offset) {
+  const int64_t left = window.file_size() - offset;
+  if (left <= kMaxEnd && window.get(offset, left).find_first_not_of('\0') == std::string_view::npos) return;
+  fail_at(path, offset, fmt::format("zeros in the place of a member, and {} bytes behind it", left - kBlock),
+          "the file is damaged or was not copied whole: copy it again; archives that were joined have to be written as one");
+}
+
 }  // namespace
 
 std::optional<TarMember> read_tar_member(const std::string& path, Window& window, int64_t offset) {
@@ -132,7 +141,10 @@ std::optional<TarMember> read_tar_member(const std::string& path, Window& window
     }
     if (!window.has(offset, kBlock)) fail_at(path, offset, "a member's header is cut short");
     const std::string header(window.get(offset, kBlock));
-    if (header.find_first_not_of('\0') == std::string::npos) return std::nullopt;
+    if (header.find_first_not_of('\0') == std::string::npos) {
+      check_end(path, window, offset);
+      return std::nullopt;
+    }
     const auto sum = number(field(header, kChecksum));
     if (!sum || *sum != header_checksum(header)) {
       fail_at(path, offset, offset == 0 ? "this is no tar archive: wrong checksum" : "wrong checksum of a member's header",

@@ -105,6 +105,15 @@ TEST(WdsSource, MistakesAreExplained) {
   wrong[1024] ^= 1;
   write_text(dir / "a.tar", wrong);
   EXPECT_THAT(open_error(call + ")"), HasSubstr("wrong checksum of a member's header at offset 1024"));
+  // A block that the disk lost looks like the archive's end, and so does a download that did not fill its file.
+  write_text(dir / "a.tar", good + std::string(4096, '\0') + member("2.jpg", "y") + tar_end());
+  EXPECT_THAT(open_error(call + ")"), AllOf(HasSubstr("zeros in the place of a member, and 5632 bytes behind it at offset " +
+                                                      std::to_string(good.size())),
+                                            HasSubstr("copy it again"), HasSubstr("that were joined")));
+  write_text(dir / "a.tar", good + std::string((1 << 20) + 512, '\0'));
+  EXPECT_THAT(open_error(call + ")"), HasSubstr("zeros in the place of a member, and 1048576 bytes behind it"));
+  write_text(dir / "a.tar", good + std::string(1 << 20, '\0'));
+  EXPECT_EQ(make_source(call + ")")->size(), 1);
   EXPECT_THAT(open_error("wds(" + (dir / "a-{00..03}.tar") + ")"), AllOf(HasSubstr("a-00.tar"), HasSubstr("No such file")));
 }
 
