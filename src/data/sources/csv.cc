@@ -40,6 +40,14 @@ struct CsvTable {
 // Tables by path, which the functions of a ListFormat share.
 using CsvTables = std::map<std::string, CsvTable>;
 
+// A row of names, labels and texts has far less; taken apart it takes several times its bytes of memory.
+constexpr size_t kMaxRow = 1 << 20;
+// Why such a row is not read.
+std::string too_long(size_t bytes) {
+  return fmt::format("it has {}, and rows of up to {} are read", human_bytes(static_cast<double>(bytes)),
+                     human_bytes(static_cast<double>(kMaxRow)));
+}
+
 // "tab" or the character itself; where nothing is said, what such files usually have.
 char read_separator(CallReader& call, const std::string& path) {
   const std::string text = call.text("sep", path.ends_with(".tsv") ? "tab" : ",");
@@ -80,6 +88,8 @@ CsvTable read_csv_table(const std::string& path, char separator, bool header, co
     const auto file = store::files_at(path).open(path);
     const std::string first = first_csv_record(path, *file, separator);
     if (first.empty()) throw data_error(fmt::format("`{}` is empty", one_line(path)));
+    if (first.size() > kMaxRow)
+      throw data_error(fmt::format("the first row of `{}` is too long: {}", one_line(path), too_long(first.size())));
     auto fields = parse_csv_record(first, separator);
     if (!fields) throw data_error(fmt::format("a quote in the first row of `{}` has no end", one_line(path)));
     // Of a row that is all of the file: a field in quotes may have "\r" in its text.
@@ -144,16 +154,23 @@ void expect_columns(const std::string& path, const CsvTable& table, const Listed
   }
 }
 
+// What a row's lines tell of a field that takes them all; empty where it has one.
+std::string told_by_lines(std::string_view row) {
+  const auto breaks = std::ranges::count(row, '\n');
+  return breaks == 0 ? "" : fmt::format("; it has {} lines, as if a quote lacked its end", breaks + 1);
+}
+
 std::optional<std::vector<std::string>> fields_of(const CsvTable& table, std::string_view row, std::string* problem) {
-  auto fields = parse_csv_record(row, table.separator);
+  std::optional<std::vector<std::string>> fields;
   std::string why;
-  if (!fields) {
+  if (row.size() > kMaxRow) {
+    why = too_long(row.size()) + told_by_lines(row);
+  } else if (fields = parse_csv_record(row, table.separator); !fields) {
     why = "a quote has no end";
   } else if (fields->size() != table.columns.size()) {
     why = fmt::format("it has {} field{}, and the first row {}", fields->size(), fields->size() == 1 ? "" : "s",
-                      table.columns.size());
-    if (const auto breaks = std::ranges::count(row, '\n'); breaks > 0)
-      why += fmt::format("; it has {} lines, as if a quote lacked its end", breaks + 1);
+                      table.columns.size()) +
+          told_by_lines(row);
     fields.reset();
   }
   if (problem) *problem = std::move(why);

@@ -237,6 +237,18 @@ TEST(CsvSource, AQuoteWithoutAnEndIsNoRow) {
   EXPECT_THAT(reason(*make_source(call), 0), HasSubstr("it has 3 lines, as if a quote lacked its end"));
 }
 
+TEST(CsvSource, RowsHaveAMegabyteAtMost) {
+  const TempDir dir;
+  const std::string call = "csv(" + (dir / "a.csv") + ")", much = std::string(1 << 20, 'x');
+  write_text(dir / "a.csv", "image,label\nx.png,a\nx.png," + much + "\nx.png,\"" + much + "\nx.png,\"\n");
+  const auto source = make_source(call);
+  EXPECT_THAT(source->class_names(), ElementsAre("a"));
+  EXPECT_THAT(reason(*source, 1), HasSubstr("it has 1.00 MiB, and rows of up to 1.00 MiB are read"));
+  EXPECT_THAT(reason(*source, 2), HasSubstr("rows of up to 1.00 MiB are read; it has 2 lines, as if a quote lacked its end"));
+  write_text(dir / "a.csv", "image," + much + "\nx.png,a\n");
+  EXPECT_THAT(open_error(call), AllOf(HasSubstr("the first row of"), HasSubstr("is too long: it has 1.00 MiB")));
+}
+
 TEST(CsvSource, MistakesAreExplained) {
   const TempDir dir;
   const std::string call = "csv(" + (dir / "a.csv");
