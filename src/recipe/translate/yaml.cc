@@ -53,7 +53,12 @@ void read_yaml(const std::string& path, Arguments& arguments) {
   const std::string text = store::read_small_file(store::local_files(), path, kMaxBytes);
   YAML::Node root;
   try {
-    root = YAML::Load(text);
+    // PyYAML refuses several, and so does timm.
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      throw usage_error(fmt::format("the file holds {} documents", documents.size()), path,
+                        "timm reads one: divide it at `---`");
+    if (!documents.empty()) root = documents[0];
   } catch (const YAML::DeepRecursion& error) {  // "bad file"
     throw usage_error("the file nests too deep", place(path, error.mark), "batch_size: 256");
   } catch (const YAML::Exception& error) {

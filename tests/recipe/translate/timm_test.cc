@@ -426,6 +426,7 @@ TEST_F(TimmYaml, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of("/imagenet -c " + file("lr: [0.1, 0.2]\n")), HasSubstr("`lr` takes one value"));
   EXPECT_THAT(error_of("/imagenet -c " + file("amp: maybe\n")), HasSubstr("must be true or false"));
   EXPECT_THAT(error_of("/imagenet -c " + file("lr: [0.1\n")), HasSubstr("this is no YAML"));
+  EXPECT_THAT(error_of("/imagenet -c " + file("lr: 0.1\n---\nlr: 0.2\n")), HasSubstr("the file holds 2 documents"));
   EXPECT_THAT(error_of("/imagenet -c " + file("- lr\n")), HasSubstr("name: value"));
   EXPECT_THAT(error_of("/imagenet -c " + file("scale: [[1], 2]\n")), HasSubstr("must be a number or text"));
 }
