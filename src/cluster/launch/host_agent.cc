@@ -7,7 +7,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
@@ -64,23 +66,26 @@ class Output {
  public:
   void say(const std::string& line) {
     const std::lock_guard lock(mutex_);
-    const std::string text = line + "\n";
+    const std::string text = (cut_ ? "\n" : "") + line + "\n";
     for (size_t done = 0; done < text.size();) {
       pollfd out{STDOUT_FILENO, POLLOUT, 0};
       if (::poll(&out, 1, stuck_ ? 0 : 10'000) <= 0 || (out.revents & (POLLERR | POLLHUP))) {
         stuck_ = true;
+        cut_ = cut_ || done > 0;
         return;
       }
-      const ssize_t wrote = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
+      // More may wait although poll() finds room.
+      const ssize_t wrote = ::write(STDOUT_FILENO, text.data() + done, std::min<size_t>(text.size() - done, PIPE_BUF));
       if (wrote < 0) return;
       done += static_cast<size_t>(wrote);
     }
-    stuck_ = false;
+    stuck_ = cut_ = false;
   }
 
  private:
   std::mutex mutex_;
   bool stuck_ = false;
+  bool cut_ = false;  // the last line that it took
 };
 
 // The number of "signal 15"; 0: it is another line, or none.

@@ -1,10 +1,14 @@
 // Runs of several processes: the same bytes as one process with as many devices, whatever happens to them.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -445,6 +449,39 @@ TEST_F(Launch, AHostThatWaitsStopsWhenItIsAsked) {
 }
 
 // Each process of this machine has its part of the GPUs. Those of other hosts see what is there.
+// The line is longer than what a pipe holds.
+TEST_F(Launch, AHostWhoseLinesNobodyTakesEnds) {
+  launch::HostRequest request;
+  request.directory = folder_.path();
+  request.command = {"train", std::string(100'000, 'x')};
+  const std::string line = launch::to_line(request);
+  std::array<int, 2> in{}, out{};
+  ASSERT_EQ(::pipe2(in.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+  const pid_t host = ::fork();
+  if (host == 0) {
+    ::dup2(in[0], STDIN_FILENO);
+    ::dup2(out[1], STDOUT_FILENO);
+    ::execl(testing::program_path().c_str(), "tessera", "launch", "host", nullptr);
+    ::_exit(127);
+  }
+  std::thread launcher([&] { (void)!::write(in[1], line.data(), line.size()); });
+  int status = 0;
+  pid_t ended = 0;
+  for (int i = 0; i < 400 && ended == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ended = ::waitpid(host, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    ::kill(host, SIGKILL);
+    ::waitpid(host, &status, 0);
+  }
+  launcher.join();
+  for (const int end : {in[0], in[1], out[0], out[1]}) ::close(end);
+  EXPECT_EQ(ended, host) << "it waits";
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+}
+
 TEST_F(Launch, ADryRunShowsWhoHasWhichGpus) {
   const auto dry_run = [&](const std::string& place, const std::string& platform, std::vector<std::string> more = {},
                            const std::string& visible = "0,1") {
