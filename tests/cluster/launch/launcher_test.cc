@@ -429,6 +429,21 @@ TEST(Supervise, RunsThatRegroupAreStartedAgainWithoutCountingIt) {
   EXPECT_EQ(regroup_twice("exit 0"), Exit::kDone);
 }
 
+TEST(Supervise, AProcessThatIsStoppedEndsWhenItIsAsked) {
+  const pthread_t launch = ::pthread_self();
+  const auto start = [&](int64_t) {
+    ChildOptions options;
+    options.name = "process 0";
+    options.command = {"sh", "-c",
+                       "trap 'exit 75' TERM; (sleep 0.3; echo stopped) & kill -STOP $$; while :; do sleep 0.02; done"};
+    options.on_line = [launch](const std::string&) { ::pthread_kill(launch, SIGTERM); };
+    Children children;
+    children.push_back(std::make_unique<Child>(std::move(options)));
+    return children;
+  };
+  EXPECT_EQ(supervise(start, 0, "the hosts"), Exit::kPreempted);
+}
+
 TEST(Supervise, RunsThatRegroupStopWhenTheyAreAsked) {
   EXPECT_EQ(regroup_twice("trap \"\" INT; echo stop; sleep 0.2; exit 75"), Exit::kInterrupted);
   // Most likely when its end was noticed already.

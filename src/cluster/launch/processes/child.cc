@@ -153,7 +153,9 @@ void Child::close_input() {
 }
 
 void Child::send(int signal) {
-  if (!status_) ::kill(pid_, signal);
+  if (status_) return;
+  ::kill(pid_, signal);
+  if (signal != SIGKILL) ::kill(pid_, SIGCONT);  // one that is stopped takes no signal, and would not end
 }
 
 bool Child::ended() {

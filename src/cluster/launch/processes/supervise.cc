@@ -43,7 +43,7 @@ class Run {
       if (asked == 0) asked = signal.number;
       // The terminal's Ctrl-C has reached those of its group already, and a second one ends them without saving.
       for (const auto& child : children_) {
-        if (!child->serves() && (!signal.from_terminal || child->own_group())) child->send(signal.number);
+        if (!child->serves()) child->send(signal.from_terminal && !child->own_group() ? SIGCONT : signal.number);
       }
     }
     for (const auto& child : children_) {
