@@ -254,7 +254,8 @@ class Launch final : public Command {
     try {
       if (common.device.platform == pjrt::Platform::kTpu)
         throw usage_error("one process drives all TPU chips of a machine", {}, "`tessera train` without launch does that");
-      const std::vector<std::string> gpus = pjrt::visible_accelerators(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
+      const std::vector<std::string> gpus =
+          pjrt::visible_accelerators(std::getenv("CUDA_VISIBLE_DEVICES"), pjrt::nvidia_gpus());
       for (int64_t process = 0; process < count; ++process) {
         const pjrt::GpuRange own = pjrt::gpus_of_process(std::ssize(gpus), process, count);
         request_.gpus.emplace_back(gpus.begin() + own.begin, gpus.begin() + own.end);
