@@ -46,7 +46,7 @@ void Event::on_ready(std::function<void()> then) const {
   if (event_ == nullptr) return then();
   const auto call = PJRT(*plugin_, PJRT_Event_OnReady);
   if (!call.available()) return;
-  auto listener = std::make_unique<Listener>(*plugin_, std::move(then));
+  std::unique_ptr<Listener> listener(new Listener{*plugin_, std::move(then)});
   call({.event = event_, .callback = call_listener, .user_arg = listener.get()});
   static_cast<void>(listener.release());  // call_listener has it
 }

@@ -436,6 +436,7 @@ TEST(Supervise, AProcessThatIsStoppedEndsWhenItIsAsked) {
     options.name = "process 0";
     options.command = {"sh", "-c",
                        "trap 'exit 75' TERM; (sleep 0.3; echo stopped) & kill -STOP $$; while :; do sleep 0.02; done"};
+    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): supervise() takes it
     options.on_line = [launch](const std::string&) { ::pthread_kill(launch, SIGTERM); };
     Children children;
     children.push_back(std::make_unique<Child>(std::move(options)));
