@@ -5,9 +5,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/text/text.h"
 #include "store/file.h"
 #include "store/small_file.h"
 #include "store/url.h"
@@ -20,6 +22,26 @@ constexpr int64_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxValues = 1000;
 
 std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
+
+// Whether another document follows the first. At the beginning of a line `---` and `...` are what begins and ends one, and nothing
+// else.
+bool holds_several(std::string_view text) {
+  bool begun = false, ended = false;
+  for (const std::string& line : split(text, '\n')) {
+    const std::string_view word = std::string_view(line).substr(0, line.find_first_of(" \t\r"));
+    const std::string_view content = trim(line);
+    if (word == "---") {
+      if (begun) return true;
+      begun = true;
+    } else if (word == "...") {
+      ended = begun;
+    } else if (!content.empty() && content[0] != '#' && (begun || content[0] != '%')) {
+      if (ended) return true;
+      begun = true;
+    }
+  }
+  return false;
+}
 
 std::string scalar_of(const YAML::Node& node, const std::string& where) {
   if (!node.IsScalar()) throw usage_error("a value in a list must be a number or text", where);
@@ -53,17 +75,15 @@ void read_yaml(const std::string& path, Arguments& arguments) {
   const std::string text = store::read_small_file(store::local_files(), path, kMaxBytes);
   YAML::Node root;
   try {
-    // PyYAML refuses several, and so does timm.
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      throw usage_error(fmt::format("the file holds {} documents", documents.size()), path,
-                        "timm reads one: divide it at `---`");
-    if (!documents.empty()) root = documents[0];
+    // Not all of them by LoadAll(), which ends for want of memory where a damaged file makes ever more.
+    root = YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {  // "bad file"
     throw usage_error("the file nests too deep", place(path, error.mark), "batch_size: 256");
   } catch (const YAML::Exception& error) {
     throw usage_error("this is no YAML: " + error.msg, place(path, error.mark));
   }
+  // PyYAML refuses several, and so does timm.
+  if (holds_several(text)) throw usage_error("the file holds several documents", path, "timm reads one: divide it at `---`");
   if (root.IsNull()) return;
   if (!root.IsMap()) throw usage_error("the file must hold `name: value` lines", path, "batch_size: 256");
   std::set<std::string> names;

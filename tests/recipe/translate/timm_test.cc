@@ -426,7 +426,11 @@ TEST_F(TimmYaml, NamesTheLineOfAMistake) {
   EXPECT_THAT(error_of("/imagenet -c " + file("lr: [0.1, 0.2]\n")), HasSubstr("`lr` takes one value"));
   EXPECT_THAT(error_of("/imagenet -c " + file("amp: maybe\n")), HasSubstr("must be true or false"));
   EXPECT_THAT(error_of("/imagenet -c " + file("lr: [0.1\n")), HasSubstr("this is no YAML"));
-  EXPECT_THAT(error_of("/imagenet -c " + file("lr: 0.1\n---\nlr: 0.2\n")), HasSubstr("the file holds 2 documents"));
+  for (const char* several :
+       {"lr: 0.1\n---\nlr: 0.2\n", "---\n---\nlr: 0.2\n", "lr: 0.1\r\n--- # more\r\n", "lr: 0.1\n...\nlr: 0.2\n"})
+    EXPECT_THAT(error_of("/imagenet -c " + file(several)), HasSubstr("the file holds several documents")) << several;
+  const std::string one = file("%YAML 1.1\n# of timm\n---\nlr: 0.1\n...\n# the end\n");
+  EXPECT_NO_THROW(made("/imagenet -c " + one));
   EXPECT_THAT(error_of("/imagenet -c " + file("- lr\n")), HasSubstr("name: value"));
   EXPECT_THAT(error_of("/imagenet -c " + file("scale: [[1], 2]\n")), HasSubstr("must be a number or text"));
 }
