@@ -65,12 +65,13 @@ Error none_there(pjrt::Platform platform) {
 
 Accelerators Accelerators::of_machine(pjrt::Platform platform) {
   const int there = platform == pjrt::Platform::kTpu ? pjrt::tpu_chips() : pjrt::nvidia_gpus();
-  return {platform, pjrt::visible_accelerators(std::getenv(visible(platform)), there)};
+  const char* named = std::getenv(visible(platform));
+  return {platform, pjrt::visible_accelerators(named, there), named != nullptr};
 }
 
 std::vector<Slot> accelerator_slots(const Accelerators& accelerators, std::optional<int64_t> per_run,
                                     std::optional<int64_t> jobs, int64_t runs) {
-  const auto& [platform, names] = accelerators;
+  const auto& [platform, names, named] = accelerators;
   const auto there = std::ssize(names);
   const int64_t each = per_run.value_or(1);
   const std::string found = counted(platform, there) + " that this process may use";
@@ -93,7 +94,7 @@ std::vector<Slot> accelerator_slots(const Accelerators& accelerators, std::optio
     slots[i].devices = join(own, ",");
     if (platform == pjrt::Platform::kCuda)
       slots[i].environment = {{kVisibleGpus, slots[i].devices}};
-    else if (each < there)  // else libtpu takes all, as it does for a run that is no part of a sweep
+    else if (each < there || (named && bounds_of(each)))  // else libtpu takes all, as for a run that is no part of a sweep
       slots[i].environment = chip_environment(own, i);
   }
   return slots;

@@ -15,6 +15,7 @@ namespace tessera::sweep {
 struct Accelerators {
   pjrt::Platform platform = pjrt::Platform::kCuda;
   std::vector<std::string> names;  // as CUDA_VISIBLE_DEVICES and TPU_VISIBLE_CHIPS have them
+  bool named = false;              // by that variable, so that the machine may have more
 
   static Accelerators of_machine(pjrt::Platform platform);
 };

@@ -68,6 +68,9 @@ TEST(AcceleratorSlots, ShareNoTpuChip) {
   EXPECT_THAT(environments(one)[2], HasSubstr("TPU_VISIBLE_CHIPS=2 TPU_CHIPS_PER_PROCESS_BOUNDS=1,1,1"));
   EXPECT_THAT(environments(accelerator_slots({kTpu, numbers(8)}, 8, {}, 9)), ElementsAre("")) << "all, as libtpu takes them";
   EXPECT_THAT(environments(accelerator_slots({kTpu, {}}, {}, {}, 9)), ElementsAre("")) << "chips that are not seen";
+  EXPECT_THAT(environments(accelerator_slots({kTpu, {"2", "3"}, true}, 2, {}, 9))[0],
+              HasSubstr("TPU_VISIBLE_CHIPS=2,3 TPU_CHIPS_PER_PROCESS_BOUNDS=1,2,1"))
+      << "the machine has others";
 }
 
 TEST(AcceleratorSlots, SayWhereThereAreTooFew) {
