@@ -242,18 +242,26 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
 }
 
 // People bring the words of other trainers.
-TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
-  const TempFolder folder;
-  write_images(folder / "train", 6);
-  write_images(folder / "val", 5);
-  write_file(folder / "tiny.toml", tiny_recipe());
-  const auto help = [&](const std::vector<std::string>& words) {
+class OtherTrainersWords : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_images(folder_ / "train", 6);
+    write_images(folder_ / "val", 5);
+    write_file(folder_ / "tiny.toml", tiny_recipe());
+  }
+  // What is said of `tessera train tiny.toml WORDS`.
+  std::string help(const std::vector<std::string>& words) const {
     std::vector<std::string> args{"train", "tiny.toml"};
     args.insert(args.end(), words.begin(), words.end());
-    const Outcome outcome = run_program(args, folder.path());
+    const Outcome outcome = run_program(args, folder_.path());
     EXPECT_EQ(outcome.exit, 2) << outcome.err;
     return outcome.err;
-  };
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(OtherTrainersWords, AreUnderstoodAsFlags) {
   EXPECT_THAT(help({"--epochs", "5"}), HasSubstr("written 'total=90 epochs'"));
   EXPECT_THAT(help({"--lr", "1e-3"}), HasSubstr("written optimizer.lr=VALUE"));
   EXPECT_THAT(help({"--batch-size", "4"}), HasSubstr("written data.batch=VALUE"));
@@ -270,14 +278,24 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"--fp16"}), HasSubstr("dtype=bf16"));
   EXPECT_THAT(help({"--mixed-precision", "bf16"}), HasSubstr("dtype=bf16"));
   EXPECT_THAT(help({"--log-interval", "50"}), HasSubstr("written 'log=50 steps'"));
-  EXPECT_THAT(help({"print_freq=50"}), HasSubstr("did you mean `log`, as log = \"50 steps\"?"));
   EXPECT_THAT(help({"--tensorboard"}), HasSubstr("tensorboard --logdir runs"));
+  EXPECT_THAT(help({"--dashboard"}), HasSubstr("tessera board runs"));
+  EXPECT_THAT(help({"--model", "resnet18"}), HasSubstr("model.variant=resnet18"));
+  EXPECT_THAT(help({"--data", "photos"}), HasSubstr("'data.source=folder(DIR/train)'"));
+  EXPECT_THAT(help({"--ckpt_path", "a"}), HasSubstr("goes on by itself"));
+  EXPECT_THAT(help({"--optimizer.lr=3"}), HasSubstr("have no dashes: optimizer.lr=VALUE"));
+  EXPECT_THAT(help({"--config.seed=3"}), HasSubstr("have no dashes: seed=VALUE"));
+  EXPECT_THAT(help({"--set", "optimizer.lr=3"}), HasSubstr("without dashes: optimizer.lr=3e-4"));
+  EXPECT_THAT(help({"--dry-run"}), HasSubstr("tessera plan RECIPE"));
+  EXPECT_THAT(help({"--patience", "3"}), HasSubstr("early_stop=val/loss, patience=5 epochs"));
+}
+
+TEST_F(OtherTrainersWords, AreUnderstoodAsKeys) {
+  EXPECT_THAT(help({"print_freq=50"}), HasSubstr("did you mean `log`, as log = \"50 steps\"?"));
   EXPECT_THAT(help({"monitor.tensorboard=true"}), HasSubstr("tensorboard --logdir runs"));
   EXPECT_THAT(help({"mlflow=true"}), HasSubstr("MLFLOW_TRACKING_URI"));
   EXPECT_THAT(help({"board=true"}), HasSubstr("--board"));
-  EXPECT_THAT(help({"--dashboard"}), HasSubstr("tessera board runs"));
   EXPECT_THAT(help({"profiler=true"}), HasSubstr("monitor.profile=steps 2-6"));
-  EXPECT_THAT(help({"--model", "resnet18"}), HasSubstr("model.variant=resnet18"));
   EXPECT_THAT(help({"ema=0.99"}), HasSubstr("average.decay=0.9998"));
   EXPECT_THAT(help({"pretrained=true"}), HasSubstr("model_init.from=hub("));
   EXPECT_THAT(help({"scheduler=cosine"}), HasSubstr("optimizer.lr=cosine(1e-3"));
@@ -285,11 +303,25 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"device=cuda"}), HasSubstr("--platform cuda"));
   EXPECT_THAT(help({"output=runs/x"}), HasSubstr("--workdir DIR"));
   EXPECT_THAT(help({"trainer.max_epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
+  EXPECT_THAT(help({"logger=wandb"}), AllOf(HasSubstr("'monitor.sinks="), Not(HasSubstr("did you mean `log`"))));
+  EXPECT_THAT(help({"callbacks=stop"}), HasSubstr("early_stop, checkpoint.best"));
+  EXPECT_THAT(help({"strategy=ddp"}), HasSubstr("tessera launch"));
+  EXPECT_THAT(help({"compile=true"}), HasSubstr("XLA compiles every program"));
+  EXPECT_THAT(help({"momentum=0.9"}), HasSubstr("optimizer.momentum=0.9"));
+  EXPECT_THAT(help({"gradient_clip_val=1"}), HasSubstr("did you mean `optimizer.clip`, as clip = \"norm(1.0)\"?"));
+  EXPECT_THAT(help({"batch=4"}), HasSubstr("did you mean `data.batch`?"));
+  EXPECT_THAT(help({"bs=4"}), HasSubstr("did you mean `data.batch`?"));
+  EXPECT_THAT(help({"schedule=cosine"}), HasSubstr("part of the learning rate"));
+  EXPECT_THAT(help({"lr=1e-3"}), HasSubstr("did you mean `optimizer.lr`?"));
+  EXPECT_THAT(help({"epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
+  EXPECT_THAT(help({"amp=true"}), HasSubstr("did you mean `dtype`, as dtype = \"bf16\"?"));
+}
+
+TEST_F(OtherTrainersWords, AreUnderstoodAsValues) {
   EXPECT_THAT(help({"data.val_split=0.2"}), HasSubstr("part(folder(photos), train, 20 %)"));
   EXPECT_THAT(help({"data.balance=true"}), HasSubstr("data.shuffle=balanced"));
   EXPECT_THAT(help({"data=photos/train"}), AllOf(HasSubstr("`data` must be a table, found the text \"photos/train\""),
                                                  HasSubstr("'data.source=folder(DIR/train)'")));
-  EXPECT_THAT(help({"--data", "photos"}), HasSubstr("'data.source=folder(DIR/train)'"));
   EXPECT_THAT(help({"data.source=train"}), HasSubstr("write folder(train)"));
   EXPECT_THAT(help({"data.source=photos/train"}), HasSubstr("write folder(photos/train)"));
   EXPECT_THAT(help({"data.source=labels.csv"}), HasSubstr("write csv(labels.csv, image="));
@@ -300,16 +332,7 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"checkpoint.best=val/top1"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"checkpoint.best=accuracy"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"early_stop=\"val/acc, patience=5\""}), HasSubstr("did you mean `val/prec@1`?"));
-  EXPECT_THAT(help({"--ckpt_path", "a"}), HasSubstr("goes on by itself"));
-  EXPECT_THAT(help({"logger=wandb"}), AllOf(HasSubstr("'monitor.sinks="), Not(HasSubstr("did you mean `log`"))));
-  EXPECT_THAT(help({"callbacks=stop"}), HasSubstr("early_stop, checkpoint.best"));
-  EXPECT_THAT(help({"strategy=ddp"}), HasSubstr("tessera launch"));
-  EXPECT_THAT(help({"compile=true"}), HasSubstr("XLA compiles every program"));
-  EXPECT_THAT(help({"momentum=0.9"}), HasSubstr("optimizer.momentum=0.9"));
-  EXPECT_THAT(help({"gradient_clip_val=1"}), HasSubstr("did you mean `optimizer.clip`, as clip = \"norm(1.0)\"?"));
   EXPECT_THAT(help({"optimizer.clip=1"}), HasSubstr("norm(1) limits the norm of all gradients"));
-  EXPECT_THAT(help({"batch=4"}), HasSubstr("did you mean `data.batch`?"));
-  EXPECT_THAT(help({"bs=4"}), HasSubstr("did you mean `data.batch`?"));
   EXPECT_THAT(help({"data.split=0.2"}), HasSubstr("part(folder(photos), train, 20 %)"));
   EXPECT_THAT(help({"data.augment=true"}), HasSubstr("part of data.pp"));
   EXPECT_THAT(help({"objective=cross_entropy"}), HasSubstr("did you mean `softmax`?"));
@@ -321,17 +344,8 @@ TEST(CommandLine, OtherTrainersWordsAreUnderstood) {
   EXPECT_THAT(help({"optimizer=sgdd"}), AllOf(HasSubstr("which is no optimizer"), HasSubstr("did you mean `sgd`?")));
   EXPECT_THAT(help({"optimizer=sgd"}),
               HasSubstr("takes the place of all of `optimizer`; optimizer.name=\"sgd\" changes that key"));
-  EXPECT_THAT(help({"--optimizer.lr=3"}), HasSubstr("have no dashes: optimizer.lr=VALUE"));
-  EXPECT_THAT(help({"--config.seed=3"}), HasSubstr("have no dashes: seed=VALUE"));
   EXPECT_THAT(help({"optimizer.name=scale_by_adafactor"}), HasSubstr("did you mean `adafactor_bv`?"));
   EXPECT_THAT(help({"eval.val.type=fewshot_lsr"}), HasSubstr("did you mean `few_shot`?"));
-  EXPECT_THAT(help({"schedule=cosine"}), HasSubstr("part of the learning rate"));
-  EXPECT_THAT(help({"--set", "optimizer.lr=3"}), HasSubstr("without dashes: optimizer.lr=3e-4"));
-  EXPECT_THAT(help({"--dry-run"}), HasSubstr("tessera plan RECIPE"));
-  EXPECT_THAT(help({"--patience", "3"}), HasSubstr("early_stop=val/loss, patience=5 epochs"));
-  EXPECT_THAT(help({"lr=1e-3"}), HasSubstr("did you mean `optimizer.lr`?"));
-  EXPECT_THAT(help({"epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
-  EXPECT_THAT(help({"amp=true"}), HasSubstr("did you mean `dtype`, as dtype = \"bf16\"?"));
   EXPECT_THAT(help({"model=resnet18"}), HasSubstr("model = { name = \"resnet\", variant = \"resnet18\" }"));
   EXPECT_THAT(help({"model.name=resnet50.a1_in1k"}), HasSubstr("variant = \"resnet50\""));
   EXPECT_THAT(help({"model=resnet18"}), HasSubstr("model.name=resnet model.variant=resnet18"));

@@ -448,7 +448,6 @@ TEST_F(Launch, AHostThatWaitsStopsWhenItIsAsked) {
   ::close(held);
 }
 
-// Each process of this machine has its part of the GPUs. Those of other hosts see what is there.
 // The line is longer than what a pipe holds.
 TEST_F(Launch, AHostWhoseLinesNobodyTakesEnds) {
   launch::HostRequest request;
@@ -482,6 +481,7 @@ TEST_F(Launch, AHostWhoseLinesNobodyTakesEnds) {
   EXPECT_EQ(WEXITSTATUS(status), 2);
 }
 
+// Each process of this machine has its part of the GPUs. Those of other hosts see what is there.
 TEST_F(Launch, ADryRunShowsWhoHasWhichGpus) {
   const auto dry_run = [&](const std::string& place, const std::string& platform, std::vector<std::string> more = {},
                            const std::string& visible = "0,1") {

@@ -123,41 +123,51 @@ TEST(Launcher, AJobOfSlurmRunsInADirectoryOfAnyName) {
   EXPECT_THAT(kSlurm.plan(job).written, HasSubstr("\n#SBATCH --chdir=/plain\n"));
 }
 
-// Its commands are played by scripts: srun ends with what a file says, scontrol writes what it is asked.
-TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
-  const TemporaryDirectory folder("tessera-test");
-  const auto write = [&](const std::string& name, const std::string& text) {
-    std::ofstream(folder.path() + "/" + name) << text;
-  };
-  const auto read = [&](const std::string& name) {
-    std::ifstream file(folder.path() + "/" + name);
+// A job's script, whose commands are played by scripts: srun ends with what a file says, scontrol writes what it is asked.
+class JobOfSlurm : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(path("bin"));
+    // Where its time is up, Slurm sends TERM to the script, which passes it on to srun's processes; they save and end.
+    play("srun", "if [ -e limit ]; then kill -TERM $PPID; until [ -e saved ]; do sleep 0.01; done; fi\nexit $(cat code)\n");
+    play("scancel", "touch saved\n");
+    play("scontrol", "echo \"$@\" >> asked\n");
+    Request job = request("4");
+    job.restarts = 2;
+    job.coordinator.address = "etcd:2379";
+    job.environment = {{"A", "1"}};
+    write("job", kSlurm.plan(job).written);
+  }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  void play(const std::string& command, const std::string& script) const {
+    write("bin/" + command, "#!/bin/sh\n" + script);
+    std::filesystem::permissions(path("bin/" + command), std::filesystem::perms::owner_all);
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path(name));
     return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  std::filesystem::create_directory(folder.path() + "/bin");
-  // Where its time is up, Slurm sends TERM to the script, which passes it on to srun's processes; they save and end.
-  write("bin/srun",
-        "#!/bin/sh\nif [ -e limit ]; then kill -TERM $PPID; until [ -e saved ]; do sleep 0.01; done; fi\nexit $(cat code)\n");
-  write("bin/scancel", "#!/bin/sh\ntouch saved\n");
-  write("bin/scontrol", "#!/bin/sh\necho \"$@\" >> asked\n");
-  for (const char* name : {"/bin/srun", "/bin/scancel", "/bin/scontrol"})
-    std::filesystem::permissions(folder.path() + name, std::filesystem::perms::owner_all);
-  Request job = request("4");
-  job.restarts = 2;
-  job.coordinator.address = "etcd:2379";
-  job.environment = {{"A", "1"}};
-  write("job", kSlurm.plan(job).written);
-  const auto ends = [&](int code, int after_seconds = 0, const char* messages = "") {
+  }
+  // The exit code of the script, whose srun ends with `code` so long after it began.
+  int ends(int code, int after_seconds = 0, const char* messages = "") const {
     write("code", std::to_string(code));
     return run({"env", "A=1", "SLURM_JOB_ID=7", "bash", "-c",
-                fmt::format("cd {} && PATH=$PWD/bin:$PATH SECONDS={} && . ./job {}", folder.path(), after_seconds, messages)},
+                fmt::format("cd {} && PATH=$PWD/bin:$PATH SECONDS={} && . ./job {}", folder_.path(), after_seconds, messages)},
                "");
-  };
-  const auto requeued = [&] {
+  }
+  int64_t requeued() const {
     const std::string asked = read("asked");
     return std::ranges::count(asked, '\n');
-  };
+  }
+  bool counts() const { return std::filesystem::exists(path(kCount)); }
+
+  static constexpr const char* kCount = "vit-10b-7.restarts";
+  const TemporaryDirectory folder_{"tessera-test"};
+};
+
+TEST_F(JobOfSlurm, CountsRestartsInARow) {
   EXPECT_EQ(ends(75), 75);
-  EXPECT_EQ(read("vit-10b-7.restarts"), "1\n");
+  EXPECT_EQ(read(kCount), "1\n");
   EXPECT_EQ(ends(137), 137);
   EXPECT_EQ(read("asked"), "requeue 7\nrequeue 7\n");
   EXPECT_EQ(ends(75), 75);
@@ -167,34 +177,39 @@ TEST(Launcher, AJobOfSlurmCountsRestartsInARow) {
 
   ends(75);
   ends(75);
-  EXPECT_EQ(read("vit-10b-7.restarts"), "2\n");
+  EXPECT_EQ(read(kCount), "2\n");
   EXPECT_EQ(ends(75, 3600), 75);  // after an hour the count begins anew
-  EXPECT_EQ(read("vit-10b-7.restarts"), "1\n");
+  EXPECT_EQ(read(kCount), "1\n");
   EXPECT_EQ(requeued(), 5);
-  ends(75);
+}
 
-  // While a job that was cancelled ends, Slurm would queue it again.
-  write("bin/squeue", "#!/bin/sh\ncat state\n");
-  std::filesystem::permissions(folder.path() + "/bin/squeue", std::filesystem::perms::owner_all);
+// While a job that was cancelled ends, Slurm would queue it again.
+TEST_F(JobOfSlurm, IsNotQueuedAgainWhereItWasCancelled) {
+  play("squeue", "cat state\n");
+  write("state", "RUNNING,None\n");
+  EXPECT_EQ(ends(75), 75);
+  EXPECT_EQ(requeued(), 1);
   write("state", "COMPLETING,None\n");
   EXPECT_EQ(ends(75), 75);
-  EXPECT_EQ(requeued(), 6);
-  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/vit-10b-7.restarts"));
-  write("state", "RUNNING,None\n");
+  EXPECT_EQ(requeued(), 1);
+  EXPECT_FALSE(counts());
+}
 
+TEST_F(JobOfSlurm, IsQueuedAgainWhereItsTimeIsUp) {
+  ends(75);
   write("limit", "");
   const auto time_is_up = [&](int after_seconds, const char* messages = "") {
-    std::filesystem::remove(folder.path() + "/saved");
+    std::filesystem::remove(path("saved"));
     ends(75, after_seconds, messages);
   };
   time_is_up(600);
-  EXPECT_EQ(requeued(), 7);
-  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/vit-10b-7.restarts"));
+  EXPECT_EQ(requeued(), 2);
+  EXPECT_FALSE(counts());
   for (int i = 0; i < 3; ++i) time_is_up(0);  // within its start it comes no further
-  EXPECT_EQ(requeued(), 9);
-  std::filesystem::create_directory(folder.path() + "/vit-10b-7.restarts");  // a count that can't be written
+  EXPECT_EQ(requeued(), 4);
+  std::filesystem::create_directory(path(kCount));  // a count that can't be written
   time_is_up(0, "2> /dev/null");
-  EXPECT_EQ(requeued(), 9);
+  EXPECT_EQ(requeued(), 4);
 }
 
 // tests/references/jobset_schema.json is made from JobSet's own definition.

@@ -161,13 +161,16 @@ TEST(CsvSource, SeveralFilesMayHaveTheirColumnsInAnotherOrder) {
   EXPECT_THAT(open_error("csv(" + (dir / "*.csv") + ")"), AllOf(HasSubstr("3.csv` has no column `label`")));
 }
 
+// What is said where the source is opened.
+std::string said_of(const std::string& source) {
+  ::testing::internal::CaptureStderr();
+  make_source(source);
+  return ::testing::internal::GetCapturedStderr();
+}
+
 TEST(CsvSource, AFirstImageThatIsNotThereIsSaid) {
   const TempDir dir;
-  const auto said = [&](const std::string& more) {
-    ::testing::internal::CaptureStderr();
-    make_source("csv(" + (dir / "a.csv") + more + ")");
-    return ::testing::internal::GetCapturedStderr();
-  };
+  const auto said = [&](const std::string& more) { return said_of("csv(" + (dir / "a.csv") + more + ")"); };
   write_text(dir / "a.csv", "image,label\na,cat\nb,dog\n");
   EXPECT_THAT(said(""),
               AllOf(HasSubstr("the first image of"), HasSubstr("root=FOLDER"), HasSubstr("suffix=.jpg adds an ending")));
@@ -185,19 +188,15 @@ TEST(CsvSource, AFirstImageThatIsNotThereIsSaid) {
   write_text(dir / "tables/a.csv", "image,label\ncats/a.png,cat\n");
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(dir.path());
-  ::testing::internal::CaptureStderr();
-  make_source("csv(tables/a.csv)");
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("root=. where paths start from the working directory"));
+  EXPECT_THAT(said_of("csv(tables/a.csv)"), HasSubstr("root=. where paths start from the working directory"));
   std::filesystem::current_path(before);
 }
 
 TEST(CsvSource, WhyNoRowCanBeReadIsSaid) {
   const TempDir dir;
   write_text(dir / "a.csv", "image,label\nx.png\ny.png\n");
-  ::testing::internal::CaptureStderr();
-  make_source("csv(" + (dir / "a.csv") + ")");
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), AllOf(HasSubstr("no row of"), HasSubstr("has a label that can be read"),
-                                                              HasSubstr("it has 1 field, and the first row 2")));
+  EXPECT_THAT(said_of("csv(" + (dir / "a.csv") + ")"), AllOf(HasSubstr("no row of"), HasSubstr("has a label that can be read"),
+                                                             HasSubstr("it has 1 field, and the first row 2")));
   write_text(dir / "b.csv", "# made by hand\nimage,label\nx.png,cat\n");
   EXPECT_THAT(open_error("csv(" + (dir / "b.csv") + ")"), HasSubstr("take out the lines before the row"));
 }
@@ -206,11 +205,7 @@ TEST(CsvSource, LabelsThatBeginAtOneAreNoted) {
   const TempDir dir;
   write_text(dir / "x.png", "x");
   write_text(dir / "a.csv", "image,label\nx.png,1\nx.png,2\n");
-  const auto said = [&](const std::string& more) {
-    ::testing::internal::CaptureStderr();
-    make_source("csv(" + (dir / "a.csv") + more + ")");
-    return ::testing::internal::GetCapturedStderr();
-  };
+  const auto said = [&](const std::string& more) { return said_of("csv(" + (dir / "a.csv") + more + ")"); };
   EXPECT_THAT(said(""),
               HasSubstr("labels run from 1 to 2, so class 0 has no images; where the first class is 1, say label_offset=-1"));
   EXPECT_EQ(said(", label_offset=-1"), "");
