@@ -75,7 +75,7 @@ void read_yaml(const std::string& path, Arguments& arguments) {
   const std::string text = store::read_small_file(store::local_files(), path, kMaxBytes);
   YAML::Node root;
   try {
-    // Not all of them by LoadAll(), which ends for want of memory where a damaged file makes ever more.
+    // LoadAll() does not end on some damaged files: it adds documents until memory runs out.
     root = YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {  // "bad file"
     throw usage_error("the file nests too deep", place(path, error.mark), "batch_size: 256");

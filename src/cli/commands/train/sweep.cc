@@ -79,8 +79,7 @@ class SweepCommand final : public Command {
               "runs at a time; when not given, one for each processor, or as many as the GPUs or TPU chips are enough for");
     flags.add("--devices-per-run", "N", &each_, {1, 1024},
               "how many devices each run has (1): GPUs or TPU chips, which no other run has, or virtual devices of a CPU; "
-              "--devices is "
-              "the same");
+              "--devices is the same");
     flags.add("--max", "N", &most_, 1, "at most so many runs, the first of them");
     flags.add("--random", &random_, "with --max: drawn from all choices");
     flags.add("--draw", "SEED", &draw_, 0, "another draw of --random (0)");
