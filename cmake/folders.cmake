@@ -31,7 +31,7 @@ endfunction()
 # time or more. Two sources of one of these must not give one name to two things at the level of a namespace. Nor may a source's
 # own name hide one of tessera's: the next source of its batch may mean that. Not those whose files are all made after one
 # pattern, with the same names in each, not those that would save less, and not Highway's, which include themselves.
-set(TESSERA_UNITY_FOLDERS cli data evaluators inference interop pages plan recipe state sweep train)
+set(TESSERA_UNITY_FOLDERS cli data evaluators inference interop pages plan recipe state train)
 
 # Folders without loops over pixels, rows or elements: under sanitizers they are not optimised, which takes 40 % off compiling them.
 # Fuzzing wants them fast.
@@ -44,6 +44,7 @@ function(tessera_add_folders SRC)
   foreach(FOLDER IN LISTS TESSERA_FOLDERS)
     set(TESSERA_DEPS_${FOLDER} ${TESSERA_DEPS_${FOLDER}} PARENT_SCOPE)
     file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS ${SRC}/${FOLDER}/*.cc)
+    list(FILTER SOURCES EXCLUDE REGEX "/cli/program/")  # what only programs are linked with
     if(NOT SOURCES)
       add_library(tessera_${FOLDER} INTERFACE)
       continue()
@@ -72,9 +73,9 @@ endfunction()
 # are to leave out.
 function(tessera_use_allocator PROGRAM)
   if(TESSERA_SANITIZE)
-    target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/sanitizers.cc)
+    target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/cli/program/sanitizers.cc)
   else()
-    target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/allocator.cc)
+    target_sources(${PROGRAM} PRIVATE ${CMAKE_SOURCE_DIR}/src/cli/program/allocator.cc)
     target_link_libraries(${PROGRAM} PRIVATE ${TESSERA_JEMALLOC} ${CMAKE_DL_LIBS})
   endif()
 endfunction()

@@ -160,6 +160,19 @@ TEST_F(House, SourcesIncludeOnlyWhatTheirRowAllows) {
   EXPECT_GT(files, 50u);
 }
 
+// A header and its source are two. About 25 are what a reader takes in at once.
+TEST_F(House, NoFolderShowsMoreThanThirtyEntries) {
+  const auto count = [](const fs::path& folder) {
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  };
+  EXPECT_LE(count(kRoot / "src"), 30);
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "src")) {
+    if (entry.is_directory()) {
+      EXPECT_LE(count(entry.path()), 30) << entry.path();
+    }
+  }
+}
+
 TEST_F(House, SubFoldersIncludeOnlyWhatTheirRowAllows) {
   size_t files = 0;
   for (const std::string& folder : folders_) {

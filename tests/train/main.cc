@@ -1,4 +1,4 @@
-// Ends as the program does (src/main.cc): a signal's test leaves a compilation running, and globals must stay for it.
+// Ends as the program does (src/cli/program/main.cc): a signal's test leaves a compilation running, and globals must stay for it.
 
 #include <gtest/gtest.h>
 

@@ -133,7 +133,7 @@ class TrainLoader {
   Batch next();
   // Waits until next() need not; false when `stop` said true before. However long a file takes to read or decode, and though it
   // take for ever, the loader can then be destroyed at once: the thread that is at it is left behind with all that it uses, and
-  // a process that ends meanwhile must do so without running destructors of globals (main.cc does).
+  // a process that ends meanwhile must do so without running destructors of globals (cli/program/main.cc does).
   bool wait(const StopWaiting& stop);
   // What a batch that did not come for so long waits for, in words. From any thread; takes a fifth of a second at most.
   std::string what_hangs(double seconds) const;

@@ -53,7 +53,7 @@ class Compiler {
 
   std::future<Compiled> start(Program program, pjrt::ExecutableCache cache, std::vector<NamedType> arrays);
   // The process is about to end, and a plugin can't be asked to give a compilation up: what is under way is left to itself. The
-  // process must then end without destructors of globals (main.cc).
+  // process must then end without destructors of globals (cli/program/main.cc).
   void abandon();
 
  private:

@@ -1,5 +1,5 @@
 // tessera sweep: one recipe with many settings.
-#include "sweep/sweep.h"
+#include "train/sweep/sweep.h"
 
 #include <fmt/format.h>
 
@@ -27,12 +27,12 @@
 #include "store/servers/buckets.h"
 #include "store/small_file.h"
 #include "store/url.h"
-#include "sweep/halving.h"
-#include "sweep/rows.h"
-#include "sweep/shared_cache.h"
-#include "sweep/slots.h"
 #include "train/process/platform_choice.h"
 #include "train/run/default_workdir.h"
+#include "train/sweep/halving.h"
+#include "train/sweep/rows.h"
+#include "train/sweep/shared_cache.h"
+#include "train/sweep/slots.h"
 
 namespace tessera::cli {
 namespace {

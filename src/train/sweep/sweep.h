@@ -5,7 +5,7 @@
 // Recipes that differ in the optimizer's numbers or the seed have one program, which the first process compiles and the others
 // load (pjrt/cache.h).
 //
-// With halving (sweep/halving.h) they train rung by rung: a run pauses at a rung by `--until`, which changes nothing else about
+// With halving (train/sweep/halving.h) they train rung by rung: a run pauses at a rung by `--until`, which changes nothing else about
 // it, and goes on from its checkpoint where it is among the best. All runs of a rung end before the next one begins, so that
 // which go on depends on their scores alone.
 
@@ -20,8 +20,8 @@
 #include "base/error.h"
 #include "cluster/launch/processes/plan.h"
 #include "recipe/recipe.h"
-#include "sweep/record.h"
-#include "sweep/variants.h"
+#include "train/sweep/record.h"
+#include "train/sweep/variants.h"
 
 namespace tessera::sweep {
 
@@ -75,7 +75,7 @@ SweepResult run_sweep(const SweepOptions& options, SweepRecord& record);
 
 // ---- what is shown of a result ----
 
-// A row for the trials of each settings (sweep/rows.h): mean and standard deviation (n - 1) of their best. The best row first,
+// A row for the trials of each settings (train/sweep/rows.h): mean and standard deviation (n - 1) of their best. The best row first,
 // of those that came as far; those without a number last.
 std::string table(const SweepResult& result, const recipe::BestMetric& metric);
 // A row for each trial.

@@ -1,6 +1,6 @@
 // The recipes of a sweep.
 
-#include "sweep/variants.h"
+#include "train/sweep/variants.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "sweep/halving.h"
+#include "train/sweep/halving.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "config/duration.h"
-#include "sweep/rows.h"
+#include "train/sweep/rows.h"
 
 namespace tessera::sweep {
 namespace {

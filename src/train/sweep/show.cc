@@ -8,9 +8,9 @@
 
 #include "base/text/text.h"
 #include "monitor/plot.h"
-#include "sweep/rows.h"
-#include "sweep/score_text.h"
-#include "sweep/sweep.h"
+#include "train/sweep/rows.h"
+#include "train/sweep/score_text.h"
+#include "train/sweep/sweep.h"
 
 namespace tessera::sweep {
 namespace {

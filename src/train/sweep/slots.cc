@@ -1,4 +1,4 @@
-#include "sweep/slots.h"
+#include "train/sweep/slots.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // Decoded pictures that the runs of a sweep share.
 
-#include "sweep/shared_cache.h"
+#include "train/sweep/shared_cache.h"
 
 #include <gmock/gmock.h>
 

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "sweep/score_text.h"
-#include "sweep/sweep.h"
+#include "train/sweep/score_text.h"
+#include "train/sweep/sweep.h"
 
 namespace tessera::sweep {
 namespace {

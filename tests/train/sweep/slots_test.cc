@@ -1,6 +1,6 @@
 // Which devices the runs of a sweep have.
 
-#include "sweep/slots.h"
+#include "train/sweep/slots.h"
 
 #include <gmock/gmock.h>
 

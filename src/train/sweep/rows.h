@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "recipe/recipe.h"
-#include "sweep/variants.h"
+#include "train/sweep/variants.h"
 
 namespace tessera::sweep {
 

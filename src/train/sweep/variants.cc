@@ -1,4 +1,4 @@
-#include "sweep/variants.h"
+#include "train/sweep/variants.h"
 
 #include <fmt/format.h>
 

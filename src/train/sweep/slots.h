@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pjrt/plugin/plugin.h"
-#include "sweep/sweep.h"
+#include "train/sweep/sweep.h"
 
 namespace tessera::sweep {
 

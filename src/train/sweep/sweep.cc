@@ -1,4 +1,4 @@
-#include "sweep/sweep.h"
+#include "train/sweep/sweep.h"
 
 #include <fmt/format.h>
 
@@ -19,8 +19,8 @@
 #include "monitor/metrics.h"
 #include "store/file.h"
 #include "store/small_file.h"
-#include "sweep/halving.h"
-#include "sweep/score_text.h"
+#include "train/sweep/halving.h"
+#include "train/sweep/score_text.h"
 #include "train/workdir/run_facts.h"
 
 namespace tessera::sweep {

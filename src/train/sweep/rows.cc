@@ -1,4 +1,4 @@
-#include "sweep/rows.h"
+#include "train/sweep/rows.h"
 
 #include <algorithm>
 #include <cmath>

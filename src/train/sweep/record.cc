@@ -1,4 +1,4 @@
-#include "sweep/record.h"
+#include "train/sweep/record.h"
 
 #include <fmt/format.h>
 

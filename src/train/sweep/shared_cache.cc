@@ -1,4 +1,4 @@
-#include "sweep/shared_cache.h"
+#include "train/sweep/shared_cache.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

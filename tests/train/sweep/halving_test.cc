@@ -1,12 +1,12 @@
 // Which settings go on, and when.
 
-#include "sweep/halving.h"
+#include "train/sweep/halving.h"
 
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "config/section.h"
-#include "sweep/rows.h"
+#include "train/sweep/rows.h"
 
 namespace tessera::sweep {
 namespace {

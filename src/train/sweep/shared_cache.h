@@ -6,7 +6,7 @@
 
 #include "cluster/launch/processes/plan.h"
 #include "config/section.h"
-#include "sweep/variants.h"
+#include "train/sweep/variants.h"
 
 namespace tessera::sweep {
 
