@@ -70,9 +70,9 @@ class JointSave {
   void hand_in(const Commit& part);
   // Of the first: what all handed in, the files in the order of the processes, once everyone has.
   Commit await_parts();
-  // Of the first: those that lead other directories shall commit this there, and have done so when it returns.
+  // Of the first: tells those that lead other directories to commit this there; they have done so when it returns.
   void commit_elsewhere(const Commit& all, const std::string& state_json);
-  // Of those others: what they shall commit. `path`, here and below, is for messages.
+  // Of those others: what they are to commit. `path`, here and below, is for messages.
   struct ToCommit {
     Commit commit;
     std::string state_json;  // the text of the file

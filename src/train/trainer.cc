@@ -94,8 +94,8 @@ struct Programs {
   std::future<Compiled> step, init;  // no `init` where there is a state to start from
 };
 
-// The training step's program and what comes before its first one. `named`: the plugin shall know names of the step's
-// instructions. It keeps those of what it compiled, and has none of what it loaded from the cache.
+// The training step's program and what comes before its first one. `named`: a profile needs the names of the step's
+// instructions, which the plugin has for what it compiled and not for what it loaded from the cache.
 Programs start_programs(Run& run, const Hardware& hardware, Compiler& compiler, RunPictures& pictures, bool draws, bool named) {
   const recipe::Recipe& recipe = run.recipe;
   const ProgramOptions options = train_options(recipe, hardware);
@@ -121,7 +121,7 @@ std::optional<ReadyProgram> await_step_program(Run& run, std::future<Compiled>& 
   return ready;
 }
 
-// Waits for a batch, and saves what is asked for meanwhile. Nothing when the run shall stop.
+// Waits for a batch, and saves what is asked for meanwhile. Nothing when the run is to stop.
 std::optional<DeviceBatch> await_batch(Run& run, LoopInput& input, Saver& saver) {
   while (!run.stop.requested()) {
     if (auto batch = input.next(nullptr)) return batch;

@@ -203,7 +203,7 @@ class RowFiller {
     return rows_.start(slot_, job, seed);
   }
 
-  // Whether another sample shall take the place of the job's, which can't be read: not in an evaluation.
+  // Whether another sample takes the place of the job's, which can't be read: not in an evaluation.
   bool replace(LoaderWorker::Job& job, const image::DecodeFailure& failed) {
     if (rows_.options.unreadable == Unreadable::kError) throw rows_.unreadable(job.pick, failed.reason);
     // The name is found here, since finding it may read the file: whoever takes batches waits for no disk.

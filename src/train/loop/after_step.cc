@@ -131,7 +131,7 @@ bool AfterStep::finish() {
   }
   const bool stopped = run_.stop.requested();
   const bool ends = stopped || at_end || run_.at_pause();
-  if (ends) give_back_large_blocks();  // no step follows: the copies of the state shall not come on top of its temporaries
+  if (ends) give_back_large_blocks();  // no step follows: so the state's copies don't add to its temporaries
   if (at_end) {
     saver_.save(/*owed=*/false, write_line);  // no later line would have its time
   } else if (ends || new_best || run_.save_wanted() || run_.recipe.saves_at(progress.step)) {

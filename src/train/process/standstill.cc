@@ -12,7 +12,7 @@ namespace {
 using std::chrono::duration;
 
 // Between two looks more has passed only where the process was stopped, as in a debugger, or got no processor.
-constexpr std::chrono::seconds kMostBetweenLooks{5};
+constexpr std::chrono::seconds kMaxBetweenLooks{5};
 // Results are read a batch behind the devices.
 constexpr int64_t kFirstBatches = 2;
 
@@ -50,8 +50,7 @@ Standstill::Seen Standstill::judge(In in, double seconds, const LoopView& view) 
 }
 
 Standstill::Seen Standstill::look(const LoopView& view, Clock::time_point now) {
-  const Clock::duration since =
-      looked_ ? std::min<Clock::duration>(now - *looked_, kMostBetweenLooks) : Clock::duration::zero();
+  const Clock::duration since = looked_ ? std::min<Clock::duration>(now - *looked_, kMaxBetweenLooks) : Clock::duration::zero();
   looked_ = now;
   const double passed = duration<double>(since).count();
   const double for_others = std::clamp(view.waited_for_others - waited_for_others_, 0.0, passed);

@@ -63,7 +63,9 @@ class Model {
       state::DeviceArrays images(1);
       images[0].push_back(testing::cpu_client()->to_device(images_.data(), image_type()));
       std::vector<float> got = compiled.executable.execute(fixed.with(images))[0][0].to_host<float>();
-      if (call == 1) EXPECT_EQ(got, first);
+      if (call == 1) {
+        EXPECT_EQ(got, first);
+      }
       first = std::move(got);
     }
     return first;
