@@ -29,7 +29,7 @@ need() {
   rm -rf "$venv"
   "${PYTHON:-python3}" -m venv "$venv"
   # --no-deps: the list is complete; what its packages declare but do not load is left out of it.
-  "$venv/bin/pip" install --quiet --no-deps --only-binary :all: "$@" --require-hashes -r "$list"
+  "$venv/bin/pip" install --quiet --no-compile --no-deps --only-binary :all: "$@" --require-hashes -r "$list"
   cp "$list" "$venv/requirements.txt"
 }
 

@@ -1,7 +1,6 @@
 """What a real TensorBoard serves of a directory's projector and pictures, as JSON: serve_tensorboard.py DIRECTORY."""
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,8 +15,7 @@ def start(directory):
     """The server and its address, which it says when it answers."""
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", directory, "--load_fast", "false", "--host", "127.0.0.1", "--port", "0",
                "--reload_interval", "0"]
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                              env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in server.stderr:
         if found := re.search(r"http://127\.0\.0\.1:\d+", line):
             return server, found.group(0)
