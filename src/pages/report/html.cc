@@ -1,16 +1,25 @@
 #include "pages/report/html.h"
 
+#include <re2/re2.h>
+
 #include "base/text/base64.h"
 #include "base/text/text.h"
 
 namespace tessera::report {
+
+std::string keep_percentages(std::string_view text) {
+  static const RE2 share("([0-9]) %");
+  std::string out(text);
+  RE2::GlobalReplace(&out, share, "\\1\u00a0%");
+  return out;
+}
 
 Markup with_code(std::string_view text) {
   Html html;
   const std::vector<std::string> parts = split(text, '`');
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool code = i % 2 == 1 && i + 1 < parts.size();  // the last one may lack its other end
-    code ? html.add("<code>{}</code>", parts[i]) : html.add("{}{}", i % 2 == 1 ? "`" : "", parts[i]);
+    code ? html.add("<code>{}</code>", parts[i]) : html.add("{}{}", i % 2 == 1 ? "`" : "", keep_percentages(parts[i]));
   }
   return html.take();
 }

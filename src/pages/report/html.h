@@ -40,7 +40,10 @@ class Html {
   std::string out_;
 };
 
-// Text between backquotes, as messages write names of keys and files, becomes <code>.
+// Prose in which no line ends between a number and its " %". What readers copy (recipes, commands) stays as it is.
+std::string keep_percentages(std::string_view text);
+
+// Prose: text between backquotes, as messages write names of keys and files, becomes <code>; percentages are kept.
 Markup with_code(std::string_view text);
 
 // "data:image/png;base64,…" of a file's bytes.

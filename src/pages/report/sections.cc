@@ -58,7 +58,7 @@ Markup worst_images(const train::EvaluationSummary& evaluation, const Pictures& 
     } else if (worst.predicted >= 0) {
       line.add(", as predicted");
     }
-    if (worst.probability) line.add(" with {:.3g} %", 100 * *worst.probability);
+    if (worst.probability) line.add(" with {:.3g}\u00a0%", 100 * *worst.probability);
     line.add("<br><span class=\"soft\">{}</span>", worst.id);
     lines.push_back(line.take());
   }
@@ -98,7 +98,7 @@ Markup evaluation_section(const train::EvaluationSummary& evaluation, const Pict
   html.add("<h2>Evaluation: {}</h2>\n<p>{} images at step {}", evaluation.name, human_count(evaluation.count),
            human_count(evaluation.step));
   for (const train::Score& score : evaluation.scores) {
-    html.add(", {} {}", score.name, MainScore{"", score.name, score.share}.text(score.value));
+    html.add(", {} {}", score.name, keep_percentages(MainScore{"", score.name, score.share}.text(score.value)));
   }
   html.add(".</p>\n");
   if (!evaluation.confusion.empty()) {
@@ -170,7 +170,7 @@ Markup time_section(const TimeShares& time) {
   if (!time.stages.empty()) {
     html.add("<p>Of the input threads' work:");
     for (size_t i = 0; i < time.stages.size(); ++i) {
-      html.add("{} {} {:.0f} %", i > 0 ? "," : "", time.stages[i].first, 100 * time.stages[i].second);
+      html.add("{} {} {:.0f}\u00a0%", i > 0 ? "," : "", time.stages[i].first, 100 * time.stages[i].second);
     }
     html.add(".</p>\n");
   }
@@ -201,7 +201,7 @@ Markup resources(const SavedRun& run, const TimeShares& time) {
       const bool bf16 = run.recipe.find("\ndtype = \"bf16\"") != std::string::npos;
       const double peak = (bf16 ? chip->bf16_flops : chip->f32_flops) * static_cast<double>(facts.devices);
       fact(html, "as planned by the products alone",
-           fmt::format("{:.4g} images a second; {:.1f} % of that was reached (MFU)", peak / (3 * facts.flops),
+           fmt::format("{:.4g} images a second; {:.1f}\u00a0% of that was reached (MFU)", peak / (3 * facts.flops),
                        100 * flops / peak));
     }
   }

@@ -362,11 +362,13 @@ TEST_F(Browser, KeepsWordsOfTablesWholeOnAPhone) {
          {{"run", "(() => { const range = document.createRange(); range.selectNodeContents(" + key +
                       "); return new Set([...range.getClientRects()].map((one) => one.top)).size; })()"}},
          {{"run", "getComputedStyle(document.querySelector('#differences .wide td')).overflowWrap"}},
-         {{"run", "document.documentElement.scrollWidth"}}}}});
+         {{"run", "document.documentElement.scrollWidth"}},
+         {{"run", "['runs', 'head'].map((id) => document.getElementById(id).innerText.replaceAll('\\u00a0', '~')).join()"}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
   EXPECT_EQ(seen["values"][1], 1) << "line of text";
   EXPECT_EQ(seen["values"][2], "break-word");
   EXPECT_EQ(seen["values"][3], 360);
+  EXPECT_THAT(seen["values"][4].get<std::string>(), AllOf(HasSubstr("~%"), Not(HasSubstr(" %"))));
 }
 
 TEST_F(Browser, FollowsARunThatTrainsAndTellsIt) {

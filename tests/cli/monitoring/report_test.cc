@@ -115,7 +115,7 @@ TEST_F(ReportCommand, ARunThatDivergesLeavesOneAndOneThatIsStoppedNone) {
   EXPECT_FALSE(fs::exists(*folder_ / "long/report"));
   EXPECT_EQ(tessera({"report", "long"}).exit, 0);
   EXPECT_THAT(page("long/report/index.html"),
-              ContainsRegex("stopped early by SIGTERM, after [0-9,]+ steps? \\(0 % of its length\\)"));
+              ContainsRegex("stopped early by SIGTERM, after [0-9,]+ steps? \\(0\u00a0% of its length\\)"));
 }
 
 }  // namespace

@@ -103,8 +103,8 @@ TEST(Report, ShowsTheRun) {
   EXPECT_TRUE(facts.attributes.contains("alt"));
   EXPECT_EQ(facts.elements["h1"], 1);
   EXPECT_EQ(facts.elements["svg"], 5);
-  for (const char* text : {"The run ended as planned", "Best prec@1", "cat, taken for dog with 97 %", "loss 3.25", "cat/1.png",
-                           "Where the time went", "waiting for images", "tessera train x.toml", "tessera 0.2.0",
+  for (const char* text : {"The run ended as planned", "Best prec@1", "cat, taken for dog with 97\u00a0%", "loss 3.25",
+                           "cat/1.png", "Where the time went", "waiting for images", "tessera train x.toml", "tessera 0.2.0",
                            "value_range(-1, 1)", "1,234", "3.00 MiB of a device", "0.03 GFLOP/s"}) {
     EXPECT_THAT(facts.text, HasSubstr(text));
   }
@@ -310,6 +310,12 @@ TEST(Rasterise, DrawsCurvesWhereTheLibraryIs) {
   EXPECT_TRUE(std::filesystem::exists(run + "/report/index.html"));
   EXPECT_TRUE(std::filesystem::exists(run + "/report/val_worst.png"));
   EXPECT_EQ(std::filesystem::exists(run + "/report/curves.png"), there);
+}
+
+// What is copied from a page, as code is, stays as it was written.
+TEST(Markup, NoLineEndsBetweenANumberAndItsPercentSign) {
+  EXPECT_EQ(with_code("best: 99.72 %, after 10 % with `warmup=5 %`").text,
+            "best: 99.72\u00a0%, after 10\u00a0% with <code>warmup=5 %</code>");
 }
 
 TEST(Markup, IsEscapedButForOurs) {

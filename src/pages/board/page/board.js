@@ -50,6 +50,8 @@ const shortNumber = (value) => {
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return Number(value.toPrecision(3)).toExponential();
   return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(4)));
 };
+// No line ends between a number and its " %".
+const keepPercentages = (text) => text.replace(/(\d) %/g, '$1\u00a0%');
 const bytesText = (value) => {
   if (!Number.isFinite(value)) return '–';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -343,8 +345,8 @@ function drawRuns() {
       make('td', {}, stateBadge(run)),
       make('td', {}, `${shortNumber(run.step)}${run.total ? ` of ${shortNumber(run.total)}` : ''}`),
       make('td', {class: 'wide-only'}, shortNumber(run.newest.training_loss)),
-      make('td', {}, score ? `${score.score} ${score.text}` : '–'),
-      make('td', {class: 'wide-only'}, score ? `${score.best_text} at ${shortNumber(score.best_step)}` : '–'));
+      make('td', {}, score ? keepPercentages(`${score.score} ${score.text}`) : '–'),
+      make('td', {class: 'wide-only'}, score ? keepPercentages(`${score.best_text} at ${shortNumber(score.best_step)}`) : '–'));
   });
   const head = ['', 'run', 'state', 'steps', 'training loss', 'score', 'best'];
   place.replaceChildren(make('div', {class: 'wide'}, make('table', {},
@@ -370,7 +372,7 @@ async function command(what) {
 }
 
 // `code` between backquotes, as messages write it.
-const withCode = (text) => text.split('`').map((part, i) => (i % 2 === 1 ? make('code', {}, part) : part));
+const withCode = (text) => text.split('`').map((part, i) => (i % 2 === 1 ? make('code', {}, part) : keepPercentages(part)));
 
 function drawButtons(run) {
   if (run.state !== 'running') return null;
@@ -404,7 +406,7 @@ function drawHead() {
     make('div', {class: 'titles'}, make('h1', {}, run.name), stateBadge(run), run.message ? make('span', {}, run.message) : null),
     ...(run.progress ? [make('progress', {max: 1, value: run.progress, 'aria-label': 'progress'})] : []),
     make('ul', {class: 'numbers'}, ...numbers.filter((one) => one[1] !== null).map(([name, value]) =>
-      make('li', {}, `${name} `, make('b', {}, value)))),
+      make('li', {}, `${name} `, make('b', {}, keepPercentages(value))))),
     ...(remarks.length > 0 ? [make('ul', {class: 'verdict'}, ...remarks)] : []), ...(buttons ? [buttons] : []),
     ...(board.table ? [make('pre', {}, board.table)] : []), ...problems);
 }
