@@ -187,7 +187,8 @@ TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
            "(() => { const bar = document.getElementById('smoothing'); bar.value = 0.9; bar.dispatchEvent(new Event('input')); "
            "return " +
                loss + ".getValue(6, 1); })()"}},
-         {{"run", "board.data.get('other').metrics.training_loss.value"}}}}});
+         {{"run", "board.data.get('other').metrics.training_loss.value"}},
+         {{"run", "[[2e-5, 60], [0.64, 2.4]].map(([a, b]) => logTicks(a, b, 210, () => String).map((one) => one.v))"}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
   const Json& values = seen["values"];
   EXPECT_EQ(values[0], true) << "losses begin on a log axis";
@@ -204,6 +205,7 @@ TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
     weights += weight;
   }
   EXPECT_NEAR(values[6].get<double>(), sum / weights, 1e-9);
+  EXPECT_EQ(values[8], Json::parse("[[0.0001, 0.01, 1], [0.8, 1, 1.5, 2]]")) << "powers of ten where there are some";
 }
 
 // A chart far below the window keeps its old curve until it is scrolled to; and however long drawing took, what somebody clicks on is

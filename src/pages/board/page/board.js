@@ -229,6 +229,26 @@ function drawLevel(canvas, area, graph, level, name) {
   canvas.restore();
 }
 
+// Ticks of a logarithmic axis: powers of ten where there are three in the range or more (every second, every third where there is
+// no room for all), else numbers between them. Dygraphs' own are at 0.007, 0.7, 70.
+const LOG_DIGITS = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];
+function logTicks(low, high, pixels, option, graph) {
+  const otherTicks = () => Dygraph.numericLinearTicks(low, high, pixels, option, graph);
+  if (!(low > 0) || !Number.isFinite(high)) return otherTicks();  // nothing is drawn
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+  const every = Math.max(1, Math.ceil((last - first) / Math.max(2, Math.floor(pixels / 35))));
+  const labelled = (values) => values.map((v) => ({v, label: option('axisLabelFormatter').call(graph, v, 0, option, graph)}));
+  for (const digits of LOG_DIGITS) {
+    const values = [];
+    for (let power = first; power <= last; ++power) {
+      if (power % every === 0) values.push(...digits.map((digit) => Number(`${digit}e${power}`)));
+    }
+    const seen = values.filter((value) => value >= low && value <= high);
+    if (seen.length >= 3) return labelled(seen);
+  }
+  return otherTicks();
+}
+
 function drawChart(chart) {
   const curves = curvesOf(chart);
   chart.box.hidden = curves.length === 0 || !(`${chart.title} ${curves.map((one) => one.metric).join(' ')}`)
@@ -258,6 +278,7 @@ function drawChart(chart) {
     includeZero: planned > 0 && !log, highlightCircleSize: 3, hideOverlayOnMouseOut: false, digitsAfterDecimal: 4,
     axes: {y: {valueFormatter: format, axisLabelFormatter: format, axisLabelWidth: 62,
                valueRange: clipping ? [0, clipping.top] : null,
+               ticker: log && chart.unit !== 'bytes' ? logTicks : Dygraph.numericTicks,
                labelsKMG2: chart.unit === 'bytes'},  // round numbers on the axis
            x: {valueFormatter: AXES[axis].text, axisLabelFormatter: AXES[axis].short}},
   };
@@ -343,7 +364,7 @@ function drawRuns() {
     return make('tr', {class: chosen ? 'chosen' : ''}, make('td', {}, box),
       make('th', {scope: 'row', class: 'name', onclick: () => choose(run.name, true, true)}, key, run.name),
       make('td', {}, stateBadge(run)),
-      make('td', {}, `${shortNumber(run.step)}${run.total ? ` of ${shortNumber(run.total)}` : ''}`),
+      make('td', {}, shortNumber(run.step), run.total ? make('span', {class: 'wide-only'}, ` of ${shortNumber(run.total)}`) : null),
       make('td', {class: 'wide-only'}, shortNumber(run.newest.training_loss)),
       make('td', {}, score ? keepPercentages(`${score.score} ${score.text}`) : '–'),
       make('td', {class: 'wide-only'}, score ? keepPercentages(`${score.best_text} at ${shortNumber(score.best_step)}`) : '–'));
