@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -79,13 +82,56 @@ std::string flops_text(double flops) {
   return flops >= 1e12 ? fmt::format("{:.3g} TFLOP/s", flops / 1e12) : fmt::format("{:.3g} GFLOP/s", flops / 1e9);
 }
 
-// The values of each key that is not the same in all recipes; empty where a recipe lacks it.
+// The keys of a recipe and their values as TOML.
+using Keys = std::map<std::string, std::string>;
+
+Keys keys_of(const std::string& recipe) {
+  Keys out;
+  for (config::Difference& one : config::difference("", recipe)) out.emplace(std::move(one.key), std::move(one.right));
+  return out;
+}
+
+bool has_section(const Keys& keys, const std::string& name) {
+  const auto first = keys.lower_bound(name + ".");
+  return first != keys.end() && first->first.starts_with(name + ".");
+}
+
+// The outermost section of `key` that some recipe lacks; nothing where all have its section.
+std::optional<std::string> missing_section(const std::vector<Keys>& recipes, const std::string& key) {
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+    std::string section = key.substr(0, dot);
+    if (!std::ranges::all_of(recipes, [&](const Keys& keys) { return has_section(keys, section); })) return section;
+  }
+  return std::nullopt;
+}
+
+// "max_skips = 3, window = 100"; empty without the section.
+std::string section_text(const Keys& keys, const std::string& section) {
+  std::string out;
+  for (auto one = keys.lower_bound(section + "."); one != keys.end() && one->first.starts_with(section + "."); ++one) {
+    out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", one->first.substr(section.size() + 1), one->second);
+  }
+  return out;
+}
+
+// The values of each key that is not the same in all recipes; empty where a recipe lacks it. A section that some recipes lack is
+// one entry, "[guard]", however many keys it has.
 std::map<std::string, std::vector<std::string>> differing_keys(const std::vector<SavedRun>& runs) {
+  std::vector<Keys> recipes;
+  std::set<std::string> names;
+  for (const SavedRun& run : runs) {
+    for (const auto& [key, value] : recipes.emplace_back(keys_of(run.recipe))) names.insert(key);
+  }
   std::map<std::string, std::vector<std::string>> out;
-  for (size_t i = 1; i < runs.size(); ++i) {
-    for (const config::Difference& one : config::difference(runs[0].recipe, runs[i].recipe)) {
-      auto& values = out.try_emplace(one.key, runs.size(), one.left).first->second;
-      values[i] = one.right;
+  for (const std::string& key : names) {
+    const auto section = missing_section(recipes, key);
+    std::vector<std::string> values;
+    for (const Keys& keys : recipes) {
+      const auto found = keys.find(key);
+      values.push_back(section ? section_text(keys, *section) : found == keys.end() ? "" : found->second);
+    }
+    if (std::ranges::adjacent_find(values, std::not_equal_to()) != values.end()) {
+      out.emplace(section ? "[" + *section + "]" : key, std::move(values));
     }
   }
   return out;

@@ -248,6 +248,21 @@ TEST(Report, ComparesRuns) {
                                 HasSubstr("75.00 %"), Not(HasSubstr("data.batch"))));
 }
 
+// A section of many keys that one recipe lacks is a row, beside the keys that both have.
+TEST(Report, ASectionThatOneRecipeLacksIsOneRow) {
+  const TempDir dir;
+  const std::string one = make_run(dir.path(), "one", {"cat", "dog"}),
+                    two = make_run(dir.path(), "two", {"cat", "dog"}, "2e-3");
+  spill(two + "/recipe.toml",
+        slurp(two + "/recipe.toml") + "[eval.test]\ntype = \"classification\"\n[eval.test.data]\nsource = \"a.csv\"\n");
+  write_report({one, two}, {dir / "out"});
+  const std::string html = slurp(dir / "out/index.html"), rows = html.substr(html.find("Keys of the recipes that differ"));
+  EXPECT_THAT(rows, HasSubstr("<th scope=\"row\"><code>[eval.test]</code></th><td>–</td>"
+                              "<td>data.source = &quot;a.csv&quot;, type = &quot;classification&quot;</td>"));
+  EXPECT_THAT(rows, HasSubstr("<code>optimizer.lr</code></th><td>&quot;1e-3&quot;</td><td>&quot;2e-3&quot;</td>"));
+  EXPECT_THAT(rows, Not(HasSubstr("<code>eval.test")));
+}
+
 TEST(Report, WhatWasNotMeasuredIsNoZero) {
   const TempDir dir;
   const std::string one = make_run(dir.path(), "one", {"cat", "dog"}), two = make_run(dir.path(), "two", {"cat", "dog"});
