@@ -11,7 +11,7 @@ struct RunTimes {
   double compile = 0;     // waited for compilations, before the first step and later
   double restore = 0;     // of the state, from a checkpoint to the devices
   double input = 0;       // steps waited for their input
-  double evaluation = 0;  // evaluators
+  double evaluation = 0;  // evaluators, and what sinks get of a step besides: histograms, the first images
   double save = 0;        // saves held training up
   double wasted = 0;      // work that was lost with a start that was killed after its last checkpoint
 

@@ -67,6 +67,7 @@ void RunPictures::before_step(DeviceBatch& batch, StepState& state, state::Devic
 void RunPictures::augment_first_images(DeviceBatch& batch, state::DeviceArrays* votes) {
   if (!augmented_future_.valid() || !wait_for_program(run_, augmented_future_, "augmented")) return;
   const ReadyProgram program = take_program(run_, augmented_future_, "augmented");
+  const Reporter::Timed timed(run_.reporter, &state::RunTimes::evaluation);
   const auto key = seed_key(static_cast<uint64_t>(run_.recipe.run.seed));
   state::DeviceArrays rng = state::replicate(*run_.client, run_.layout.mesh, key.data(), {DType::kU32, {2}});
   state::ArgumentLists arguments = state::argument_lists(rng, 1);
@@ -88,6 +89,7 @@ void RunPictures::count_histograms(DeviceBatch& batch, StepState& state, state::
     if (!wait_for_program(run_, histogram_future_, "histograms")) return;
     histograms_ = take_program(run_, histogram_future_, "histograms");
   }
+  const Reporter::Timed timed(run_.reporter, &state::RunTimes::evaluation, "histograms");
   state::DeviceArrays rows = histograms_->executable->execute(state.arguments(batch, histograms_->numbers, votes));
   // The step begins when all devices are through: only then is its time its own.
   for (const std::vector<pjrt::Buffer>& of_device : rows) {

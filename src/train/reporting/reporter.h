@@ -11,17 +11,18 @@
 // then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
 //
 // img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations,
-// saves, histograms and waits for programs left out; img/sec, img/sec/core and mfu are missing where no time was measured, as in
-// a line without a step of its own; input/<stage> is what each stage of the input took of its threads' working time; uptime is in
-// seconds and goes on over restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited for its
-// input, z/secs/step what it took besides, z/secs/transfer what the loop needed to send a batch, means over the same steps;
-// z/secs/eval/<evaluator> and z/secs/save are of those since the line before. Memory is in bytes: of the machine, of this process
-// (resident), and what the plugin says of this process's devices, of eight at most. y/hostio/read and /written: bytes a second
-// that storage delivered and took for this process since the line before. y/processes/slowest is the process that the others
-// wait for, or that comes nearest to it: it waits most for its input (/input_wait_most, and the median of the others in
-// /input_wait_others) or least for other processes (/peer_wait_least, /peer_wait_others), in lines before which the leader
-// heard of others. mfu is of train/reporting/model_flops.h, where a chip's peak is known (pjrt/chip.h). All these, from
-// img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are a function of recipe and data.
+// saves, histograms and waits for programs left out; img/sec, img/sec/core and mfu are missing where no time was measured, as
+// in a line without a step of its own; input/<stage> is what each stage of the input took of its threads' working time; uptime
+// is in seconds and goes on over restarts, and so do core hours, which are of steps alone. z/secs/input is what a step waited
+// for its input, z/secs/step what it took besides, z/secs/transfer what the loop needed to send a batch, means over the same
+// steps; z/secs/eval/<evaluator>, z/secs/histograms and z/secs/save are of those since the line before. Memory is in bytes: of
+// the machine, of this process (resident), and what the plugin says of this process's devices, of eight at most. y/hostio/read
+// and /written: bytes a second that storage delivered and took for this process since the line before. y/processes/slowest is
+// the process that the others wait for, or that comes nearest to it: it waits most for its input (/input_wait_most, and the
+// median of the others in /input_wait_others) or least for other processes (/peer_wait_least, /peer_wait_others), in lines
+// before which the leader heard of others. mfu is of train/reporting/model_flops.h, where a chip's peak is known (pjrt/chip.h).
+// All these, from img/sec to uptime and from core_hours to y/, are the clock's and the machine's; the others are a function of
+// recipe and data.
 
 #include <chrono>
 #include <cstdint>

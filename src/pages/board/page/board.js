@@ -21,7 +21,7 @@ const CHARTS = [
   {title: 'Images a second', match: (n) => n === 'img/sec'},
   {title: 'Seconds of a step', stacked: true, clip: true, less: {'z/secs/step': 'z/secs/transfer'},
    match: (n) => /^z\/secs\/(input|transfer|step)$/.test(n)},
-  {title: 'Seconds of evaluations and saves', match: (n) => /^z\/secs\/(eval\/|save)/.test(n)},
+  {title: 'Seconds of evaluations and saves', match: (n) => /^z\/secs\/(eval\/|histograms|save)/.test(n)},
   {title: 'Work of the input', stacked: true, match: (n) => /^input\//.test(n)},
   {title: 'Utilisation', match: (n) => /^(mfu|goodput|input_wait|y\/hostcpu\/.*)$/.test(n)},
   {title: 'Time lost', stacked: true, match: (n) => /^badput\//.test(n)},
