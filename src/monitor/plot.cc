@@ -209,14 +209,21 @@ PlotPanel on_axis(PlotPanel panel) {
   return panel;
 }
 
-// `more`: height that the legends of the panels need.
-std::string draw_panel(const PlotPanel& panel, double left, double more, std::string_view x_label) {
-  Range x, y;
+// Of the points that can be drawn.
+Range range_of(const PlotPanel& panel, double PlotPoint::*coordinate) {
+  Range out;
   for (const PlotSeries& series : panel.series) {
     for (const PlotPoint& p : series.points) {
-      if (finite(p)) x.add(p.x), y.add(p.y);
+      if (finite(p)) out.add(p.*coordinate);
     }
   }
+  return out;
+}
+
+// `more`: height that the legends of the panels need.
+std::string draw_panel(const PlotPanel& panel, double left, double more, std::string_view x_label) {
+  Range x = range_of(panel, &PlotPoint::x), y = range_of(panel, &PlotPoint::y);
+  if (panel.x_range && !panel.log_x) x.add(panel.x_range->first), x.add(panel.x_range->second);
   // A scale from zero where that costs little room tells more than one that magnifies noise.
   if (y.low > 0 && y.low < 0.4 * y.high) y.low = 0;
   if (!panel.log_x && x.low > 0 && x.low < 0.4 * x.high) x.low = 0;
@@ -269,6 +276,16 @@ std::vector<double> axis_ticks(double low, double high, int count) {
   return ticks;
 }
 
+void share_x_axis(std::vector<PlotPanel>& panels) {
+  Range all;
+  for (const PlotPanel& panel : panels) {
+    const Range one = range_of(panel, &PlotPoint::x);
+    if (one.low <= one.high) all.add(one.low), all.add(one.high);
+  }
+  if (!(all.low <= all.high)) return;  // nothing can be drawn
+  for (PlotPanel& panel : panels) panel.x_range = {all.low, all.high};
+}
+
 std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_label) {
   std::vector<const PlotPanel*> drawn;
   double more = 0;
@@ -314,7 +331,9 @@ std::vector<PlotPanel> run_panels(const std::vector<MetricRow>& rows) {
     if (!curves.loss.points.empty()) loss.series.push_back(std::move(curves.loss));
     if (!curves.accuracy.points.empty()) accuracy.series.push_back(std::move(curves.accuracy));
   }
-  return {loss, accuracy};
+  std::vector<PlotPanel> panels{std::move(loss), std::move(accuracy)};
+  share_x_axis(panels);
+  return panels;
 }
 
 std::optional<std::string> write_plot(const std::string& workdir, store::FileSystem& files) {

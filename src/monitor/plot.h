@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "monitor/metrics.h"
@@ -28,7 +29,11 @@ struct PlotPanel {
   std::string title;
   std::vector<PlotSeries> series;
   bool log_x = false;  // the x axis is logarithmic, with ticks at powers of ten; points at x <= 0 leave a gap
+  std::optional<std::pair<double, double>> x_range = {};  // what the x axis covers, and more where there are points beyond it
 };
+
+// Gives all panels the x axis that covers the points of each: an evaluator's only score stands where the run had it.
+void share_x_axis(std::vector<PlotPanel>& panels);
 
 // Panels side by side over the same kind of x axis. Panels without a finite point are left out.
 std::string plot_svg(const std::vector<PlotPanel>& panels, std::string_view x_label);

@@ -147,6 +147,19 @@ TEST(RunPanels, EveryEvaluatorHasItsOwnCurveAndItsOwnBest) {
   EXPECT_NE(panels[0].series[0].color, panels[0].series[1].color);
 }
 
+// Of a run of 100 steps with one evaluation at step 75: panels of 520 with plot areas 64..500.
+TEST(RunPanels, AnOnlyEvaluationStandsAtItsStep) {
+  const std::vector<PlotPanel> panels =
+      run_panels({row(1, {{"training_loss", 2}}), row(75, {{"training_loss", 1.5}, {"val/loss", 1}, {"val/prec@1", 0.5}}),
+                  row(100, {{"training_loss", 1}})});
+  const std::string svg = plot_svg(panels, "step");
+  EXPECT_EQ(count(svg, "<circle cx=\"391.0\""), 1) << "its loss";
+  EXPECT_EQ(count(svg, "<circle cx=\"911.0\""), 1) << "its accuracy";
+  std::vector<PlotPanel> empty{{"Loss", {{"train", {}}}}};
+  share_x_axis(empty);
+  EXPECT_FALSE(empty[0].x_range);
+}
+
 TEST(PlotSvg, ManyNamesTakeSeveralLines) {
   PlotPanel panel{"Loss", {{"a", {{0, 0}, {10, 4}}}}};
   for (const char* name : {"b", "c", "d"}) panel.series.push_back({name, {{0, 1}}, true, 1, "best 95.00 at step 200"});

@@ -93,6 +93,7 @@ Curves curves_of(const SavedRun& run) {
   add(out.panels, "Learning rate", {rate});
   add(out.panels, "Norm of the gradients", {norm});
   add(out.panels, "Images a second", {speed});
+  monitor::share_x_axis(out.panels);
   return out;
 }
 
@@ -115,6 +116,7 @@ Curves curves_of(const std::vector<SavedRun>& runs) {
     const std::string loss = score.evaluator + "/loss";
     add(out.panels, loss, overlay(runs, loss, true, epochs, 1));
   }
+  monitor::share_x_axis(out.panels);
   return out;
 }
 
