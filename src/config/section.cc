@@ -140,7 +140,8 @@ Error type_error(const Node& node, const std::string& expected, std::string_view
     }
   }
   if (const auto* text = std::get_if<std::string>(&node.value); text && expected == Traits<std::vector<std::string>>::type())
-    advice = fmt::format("write [\"{}\"]", *text) + (advice.empty() ? "" : "; " + advice);
+    advice = (*text == "none" || text->empty() ? "write []" : fmt::format("write [\"{}\"]", *text)) +
+             (advice.empty() ? "" : "; " + advice);
   return usage_error(fmt::format("`{}` must be {}, found {}", node.path(), expected, found_text(node)), node.location(),
                      advice);
 }

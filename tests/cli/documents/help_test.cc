@@ -329,6 +329,7 @@ TEST_F(OtherTrainersWords, AreUnderstoodAsValues) {
   EXPECT_THAT(help({"data.source=folder(train, fold=0/5)"}), HasSubstr("part(folder(photos), train, 20 %)"));
   EXPECT_THAT(help({"data.source=folder(train, balance=true)"}), HasSubstr("data.shuffle=balanced"));
   EXPECT_THAT(help({"eval.val.metrics=f1_macro"}), HasSubstr("write [\"f1_macro\"]"));
+  EXPECT_THAT(help({"monitor.sinks=none"}), HasSubstr("write []; where measurements go"));
   EXPECT_THAT(help({"checkpoint.best=val/top1"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"checkpoint.best=accuracy"}), HasSubstr("did you mean `val/prec@1`?"));
   EXPECT_THAT(help({"early_stop=\"val/acc, patience=5\""}), HasSubstr("did you mean `val/prec@1`?"));
