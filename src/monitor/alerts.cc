@@ -160,6 +160,25 @@ class DeadInput final : public AlertDetector {
   double waits_ = 0;
 };
 
+// ---- images ----
+
+constexpr int kAlikeLines = 2;
+
+class ImagesAlike final : public AlertDetector {
+ public:
+  void add(const MetricRow& row, bool, std::vector<Alert>& out) override {
+    if (!find(row, "training_loss")) return;  // not of a step
+    const bool alike = find(row, "images_alike").value_or(0) > 0;
+    if (!streak_.add(alike, !alike)) return;
+    out.push_back({"images", row.step,
+                   fmt::format("all images of a batch are the same, at step {} and the line before", human_count(row.step)),
+                   "look at them with `tessera data show`, and at the column of their paths and the chain that makes them"});
+  }
+
+ private:
+  Streak streak_{kAlikeLines, 1};
+};
+
 // ---- process ----
 
 constexpr double kTogether = 0.1;  // share of the time
@@ -335,6 +354,7 @@ class Chance final : public AlertDetector {
 Alerts::Alerts(const ClassCounts& classes) {
   detectors_.push_back(std::make_unique<LossSpike>());
   detectors_.push_back(std::make_unique<DeadInput>());
+  detectors_.push_back(std::make_unique<ImagesAlike>());
   detectors_.push_back(std::make_unique<HeldUp>());
   detectors_.push_back(std::make_unique<Throughput>());
   detectors_.push_back(std::make_unique<Memory>());

@@ -7,6 +7,7 @@
 //               (a standard deviation, taken from medians of distances), and a tenth of all that the loss fell; or that of one
 //               line is 40 spreads and half of the fall above it
 //   input       the devices waited for input a quarter of the time or more, five lines in a row
+//   images      all images of the step's batch are the same (images_alike), two lines in a row
 //   process     one of several processes waited so much more for its input than the others that they waited for it (kHoldsUp of
 //               monitor/process_figures.h), five lines in a row that tell of the processes
 //   throughput  img/sec under 70 % of the median since this start began, five lines in a row
@@ -15,8 +16,8 @@
 //   chance      prec@1 of an evaluator is within three standard errors of 1/classes, three evaluations in a row, after 300 steps
 //               and an epoch
 //
-// An alert comes once, at the line that completes it. It comes again only after its cause was gone for some lines. Alerts of loss
-// and scores follow from figures that a resumed run repeats byte for byte. The others follow from times and memory, and are
+// An alert comes once, at the line that completes it. It comes again only after its cause was gone for some lines. Alerts of loss,
+// images and scores follow from figures that a resumed run repeats byte for byte. The others follow from times and memory, and are
 // counted anew at each start.
 
 #include <cstdint>

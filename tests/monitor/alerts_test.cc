@@ -302,6 +302,20 @@ TEST(Alerts, ChanceHasItsBinomialBound) {
   EXPECT_THAT(kinds(alerts_of(scores(lost), {{"val", 10}})), ElementsAre("chance", "chance"));
 }
 
+// ---- images ----
+
+TEST(Alerts, TellOfBatchesOfOneImage) {
+  std::vector<MetricRow> rows = losses(40, falling);
+  for (const size_t line : {3, 10, 11, 12, 13, 20, 21}) rows[line].values["images_alike"] = 1;
+  const std::vector<Alert> alerts = alerts_of(rows);
+  ASSERT_THAT(kinds(alerts), ElementsAre("images", "images")) << "not where it is one line, and once until it has passed";
+  EXPECT_EQ(alerts[0].text, "all images of a batch are the same, at step 120 and the line before");
+  EXPECT_THAT(alerts[0].advice, HasSubstr("tessera data show"));
+  // An evaluation of its own, without a step, is between two lines and not one of them.
+  rows[11].values.erase("training_loss");
+  EXPECT_EQ(alerts_of(rows).at(0).step, 130);
+}
+
 // ---- all of them ----
 
 // A run that goes on from a line finds what one that never stopped finds: alerts of earlier lines are known.

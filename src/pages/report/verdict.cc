@@ -323,7 +323,7 @@ std::vector<Remark> verdict(const SavedRun& run) {
   add(input_bound(run));
   // input and chance have remarks of their own, about the whole run.
   const std::vector<monitor::Alert> alerts = monitor::alerts_of(run.rows, class_counts(run));
-  for (const char* kind : {"loss_spike", "input", "process", "throughput", "memory", "chance"}) {
+  for (const char* kind : {"loss_spike", "images", "input", "process", "throughput", "memory", "chance"}) {
     if (std::ranges::find(remarks, kind, &Remark::topic) == remarks.end()) add(alert(alerts, kind));
   }
   add(unreadable(run));

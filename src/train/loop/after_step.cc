@@ -50,6 +50,7 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
     const float* sums = values.data() + metrics.size();
     alone ? votes_.keep(sums) : votes_.take(sums);
   }
+  if (dispatched.images_alike) metrics.push_back({"images_alike", 1});
   const bool log_now = step == 1 || recipe::due(step, recipe.log_every, recipe.total);
   const auto memory = run_.client->memory(run_.client->own_devices().front());
   // Between two steps only the state is in use: what counts is the most there was.

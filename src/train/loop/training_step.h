@@ -38,6 +38,7 @@ class StepEnd {
 struct DispatchedStep {
   int64_t step = 0;
   pjrt::Buffer metrics;
+  bool images_alike = false;                                   // of its batch, where they are not made up as fake(…) does
   std::shared_ptr<StepEnd> end = std::make_shared<StepEnd>();  // a thread of the plugin may note it
 
   // The plugin notes the end, if it can. Who only looks now and then may see the end of a step after that of the next.
@@ -61,6 +62,7 @@ class TrainingStep {
  private:
   Run& run_;
   ReadyProgram program_;
+  bool made_up_;  // the images
   StepState& state_;
   StopVotes& votes_;
   RunPictures& pictures_;

@@ -3,12 +3,12 @@
 // recipe (monitor/sinks/sink.h).
 //
 // A line of metrics.jsonl stands for a step at which training is logged or something is evaluated. It has, from step 1 on,
-// training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), img/sec, img/sec/core,
-// input_wait, input/<stage>, uptime, examples_seen, epoch (and of a mixture examples_seen/<set>, epoch/<set>), progress (the
-// share of the steps that are done), lr/<pattern> and momentum where the optimizer has them (optim/optimizer.h), core_hours,
-// core_hours_<kind of device>, mfu, goodput, badput/<phase> (train/reporting/run_clock.h), z/secs/<phase>, y/hostmem/…,
-// y/hostio/…, y/devmem/dev<n>/…, and of a run of several processes y/processes/…;
-// then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
+// training_loss, l2_grads, l2_params, l2_updates, lr, the objective's (all of that step's update), images_alike where all
+// images of its batch are the same, img/sec, img/sec/core, input_wait, input/<stage>, uptime, examples_seen, epoch (and of a
+// mixture examples_seen/<set>, epoch/<set>), progress (the share of the steps that are done), lr/<pattern> and momentum where
+// the optimizer has them (optim/optimizer.h), core_hours, core_hours_<kind of device>, mfu, goodput, badput/<phase>
+// (train/reporting/run_clock.h), z/secs/<phase>, y/hostmem/…, y/hostio/…, y/devmem/dev<n>/…, and of a run of several processes
+// y/processes/…; then <evaluator>/<score> (prec@1, prec@5 and loss of classification) and /count.
 //
 // img/sec and input_wait (the share of the time spent waiting for input) are over the steps since the line before, evaluations,
 // saves, histograms and waits for programs left out; img/sec, img/sec/core and mfu are missing where no time was measured, as

@@ -1,6 +1,7 @@
 #include "train/step/device_batch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -8,6 +9,8 @@
 
 namespace tessera::train {
 namespace {
+
+constexpr int64_t kLeastAlike = 4;
 
 // Which of the batch's arrays it is.
 size_t token_field(const data::Batch& batch, const objectives::TokenInput& tokens) {
@@ -21,7 +24,9 @@ size_t token_field(const data::Batch& batch, const objectives::TokenInput& token
 
 DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
                          const objectives::Inputs& inputs)
-    : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
+    : arguments_(static_cast<size_t>(mesh.devices())),
+      image_bytes_(static_cast<size_t>(pp.height() * pp.width() * 3)),
+      batch_(std::make_unique<data::Batch>(std::move(batch))) {
   const auto send = [&](const char* name, const void* values, const TensorType& type) {
     std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, values, type);
     for (size_t device = 0; device < uploads.size(); ++device) {
@@ -43,6 +48,16 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
   if (batch_->augment_values() > 0) send("augment", batch_->augment(), {DType::kF32, {rows, batch_->augment_values()}});
 }
 
+// Images that differ do so in their first rows of pixels, as a rule: only where all are the same is all of them read.
+bool DeviceBatch::images_alike() const {
+  if (batch_->rows() < kLeastAlike) return false;
+  const uint8_t* const first = batch_->images();
+  for (int64_t i = 1; i < batch_->rows(); ++i) {
+    if (std::memcmp(first, first + static_cast<size_t>(i) * image_bytes_, image_bytes_) != 0) return false;
+  }
+  return true;
+}
+
 DeviceBatch::~DeviceBatch() { release(); }
 
 DeviceBatch::DeviceBatch(DeviceBatch&&) noexcept = default;
@@ -50,6 +65,7 @@ DeviceBatch::DeviceBatch(DeviceBatch&&) noexcept = default;
 DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
   release();
   arguments_ = std::move(other.arguments_);
+  image_bytes_ = other.image_bytes_;
   uploads_ = std::move(other.uploads_);
   batch_ = std::move(other.batch_);
   return *this;

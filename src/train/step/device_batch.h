@@ -22,12 +22,16 @@ class DeviceBatch {
   DeviceBatch(DeviceBatch&&) noexcept;
   DeviceBatch& operator=(DeviceBatch&& other) noexcept;
 
+  // Whether all images of this process's rows are the same, of four at least: as the chain made them, before the device augments.
+  bool images_alike() const;
+
   // For each device its images, the inputs and what training augments with: a program's last arguments.
   state::DeviceArrays& arguments() { return arguments_; }
 
  private:
   void release() noexcept;
   state::DeviceArrays arguments_;
+  size_t image_bytes_ = 0;  // of one
   std::vector<pjrt::Event> uploads_;
   std::unique_ptr<data::Batch> batch_;
 };

@@ -44,6 +44,23 @@ TEST_F(Run, EndsBySayingWhereEverythingIs) {
   EXPECT_THAT(trained_->err, HasSubstr("val  step 3  top1"));
 }
 
+// Eight files, all the same picture. Made-up images are meant to be.
+TEST_F(Run, WarnsOfBatchesOfOneImage) {
+  for (int i = 0; i < 4; ++i) {
+    for (const char* name : {"left", "right"}) write_image(*folder_ / "same" / name / (std::to_string(i) + ".png"), 0, 0);
+  }
+  const Outcome same = tessera({"train", "tiny.toml", "data.source=folder(same)", "--workdir", "same_run"});
+  EXPECT_EQ(same.exit, 0) << same.err;
+  EXPECT_THAT(same.err, HasSubstr("warning: all images of a batch are the same, at step 2 and the line before; look at them"));
+  EXPECT_THAT(read_file(*folder_ / "same_run/report/index.html"), HasSubstr("All images of a batch are the same"));
+  const Outcome fake =
+      tessera({"train", "tiny.toml", "data.source=fake(images=8, classes=2)", "eval={}", "--workdir", "fake_run"});
+  EXPECT_EQ(fake.exit, 0) << fake.err;
+  for (const char* run : {"run", "fake_run"}) {
+    EXPECT_THAT(read_file(*folder_ / run / "metrics.jsonl"), Not(HasSubstr("images_alike"))) << run;
+  }
+}
+
 // What the terminal got stands in log.txt too, after the time, start after start.
 TEST_F(Run, LogHasWhatTheTerminalGot) {
   const auto lines_of = [](const std::string& file) {

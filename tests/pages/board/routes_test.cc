@@ -255,7 +255,7 @@ TEST_F(RoutesTest, DetailsHaveVerdictRecipeAndCheckpoints) {
 }
 
 TEST_F(RoutesTest, DetailsHaveAlertsOfEachKind) {
-  for (const std::string kind : {"loss_spike", "input", "process", "throughput", "memory", "chance"}) {
+  for (const std::string kind : {"loss_spike", "images", "input", "process", "throughput", "memory", "chance"}) {
     testing::make_run(dir_.path(), kind, {"cat", "dog"});
     std::filesystem::remove(dir_ / (kind + "/metrics.jsonl"));
     monitor::MetricWriter writer(dir_ / kind);

@@ -87,6 +87,7 @@ inline std::vector<monitor::MetricRow> alarming_rows(const std::string& kind) {
     const double line = static_cast<double>(i + 1);
     row.values = {{"epoch", line / 20}, {"uptime", line}, {"examples_seen", 1000 * line}};
     if (kind == "loss_spike") row.values["training_loss"] = i % 70 == 60 && i < 200 ? 50 : 2 - 0.004 * line;
+    if (kind == "images") row.values.insert({{"training_loss", 2}, {"images_alike", 1}});
     row.values["img/sec"] = kind == "throughput" && i >= 200 ? 500 : 1000;
     row.values["input_wait"] = kind == "input" && i >= 200 && i < 208 ? 0.5 : 0.01;
     if (kind == "process") {

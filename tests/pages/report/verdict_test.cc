@@ -186,7 +186,7 @@ TEST(Verdict, RepeatsAlerts) {
                                                 HasSubstr(". It happened 2 times. If it does not come down")));
   EXPECT_THAT(text_of(run, "throughput"),
               HasSubstr("Training slowed down to 500 img/s or less at step 1,050, from 1000. Look"));
-  for (const char* kind : {"loss_spike", "input", "process", "throughput", "memory", "chance"}) {
+  for (const char* kind : {"loss_spike", "images", "input", "process", "throughput", "memory", "chance"}) {
     run.rows = testing::alarming_rows(kind);
     const std::vector<std::string> all = topics(run);
     EXPECT_EQ(std::ranges::count(all, kind), 1) << kind;
