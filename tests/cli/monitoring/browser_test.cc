@@ -188,7 +188,11 @@ TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
            "return " +
                loss + ".getValue(6, 1); })()"}},
          {{"run", "board.data.get('other').metrics.training_loss.value"}},
-         {{"run", "[[2e-5, 60], [0.64, 2.4]].map(([a, b]) => logTicks(a, b, 210, () => String).map((one) => one.v))"}}}}});
+         {{"run", "[[2e-5, 60], [0.64, 2.4]].map(([a, b]) => logTicks(a, b, 210, () => String).map((one) => one.v))"}},
+         {{"run",
+           "(() => { board.data.get('other').metrics.l2_first = {step: [1], value: [1]}; "
+           "return curvesOf({match: (name) => name.startsWith('l2_'), stacked: true})"
+           ".filter((one) => one.metric === 'l2_params').map((one) => String(one.dash)); })()"}}}}});
   EXPECT_THAT(seen["errors"], IsEmpty()) << seen["errors"];
   const Json& values = seen["values"];
   EXPECT_EQ(values[0], true) << "losses begin on a log axis";
@@ -206,6 +210,7 @@ TEST_F(Browser, RunsLieOverEachOtherOnLogAxesAndSmoothed) {
   }
   EXPECT_NEAR(values[6].get<double>(), sum / weights, 1e-9);
   EXPECT_EQ(values[8], Json::parse("[[0.0001, 0.01, 1], [0.8, 1, 1.5, 2]]")) << "powers of ten where there are some";
+  EXPECT_EQ(values[9], Json::parse(R"(["2,2", "2,2"])")) << "the same strokes, though one run has a figure more";
 }
 
 // A chart far below the window keeps its old curve until it is scrolled to; and however long drawing took, what somebody clicks on is

@@ -139,17 +139,21 @@ function difference(whole, part) {
 }
 
 function curvesOf(chart) {
-  const curves = [];
-  board.chosen.forEach((name, runIndex) => {
+  const curves = [], several = board.chosen.length > 1;
+  const figures = board.chosen.map((name) => {
     const evaluators = (runOf(name)?.scores || []).map((one) => one.evaluator);
-    const found = Object.keys(dataOf(name).metrics).filter((metric) => chart.match(metric, evaluators)).sort();
-    found.forEach((metric, metricIndex) => {
-      const several = board.chosen.length > 1, part = found.find((one) => one === chart.less?.[metric]);
+    return Object.keys(dataOf(name).metrics).filter((metric) => chart.match(metric, evaluators)).sort();
+  });
+  const all = [...new Set(figures.flat())].sort();  // a figure has the same strokes in every run, whatever others a run has
+  board.chosen.forEach((name, runIndex) => {
+    const found = figures[runIndex];
+    found.forEach((metric) => {
+      const metricIndex = all.indexOf(metric), part = found.find((one) => one === chart.less?.[metric]);
       const metrics = dataOf(name).metrics, shown = part ? `${metric} without ${part.split('/').pop()}` : metric;
       curves.push({
         run: name, metric, label: several ? `${shown} · ${name}` : shown,
         color: COLORS[(several ? runIndex : metricIndex) % COLORS.length],
-        dash: several && !chart.stacked ? DASHES[metricIndex % DASHES.length] : null,
+        dash: several ? DASHES[metricIndex % DASHES.length] : null,
         points: part ? difference(metrics[metric], metrics[part]) : metrics[metric],
       });
     });
