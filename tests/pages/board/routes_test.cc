@@ -385,6 +385,13 @@ TEST_F(RoutesTest, PrometheusGetsTheNewest) {
   EXPECT_EQ(count("# HELP "), count("# TYPE ")) << "one for each family";
 }
 
+TEST_F(RoutesTest, PrometheusReadsOddNames) {
+  testing::make_run(dir_.path(), R"(a"b\c)", {"cat", "dog"});
+  runs_->scan();
+  EXPECT_THAT(ask("/metrics").body, HasSubstr(R"(tessera_run_state{run="a\"b\\c",state="done"} 1)"
+                                              "\n"));
+}
+
 TEST(BoardToken, IsGivenOrDrawn) {
   ::unsetenv("TESSERA_BOARD_TOKEN");
   const std::string drawn = board_token();
