@@ -61,6 +61,15 @@ std::string readable(const Character& c) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Character c = first_character(text);
+    if (!c.valid) return false;
+    text.remove_prefix(c.bytes);
+  }
+  return true;
+}
+
 std::string printable(std::string_view text) {
   return escape(
       text, [](uint32_t code) { return code == '\n' || code == '\t'; }, readable);

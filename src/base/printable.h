@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+// Whether all of it is UTF-8 (RFC 3629).
+bool is_utf8(std::string_view text);
+
 // Control characters but line ends and tabs, C1 controls, direction overrides and bytes that are no UTF-8 become \x1b, \u202e,
 // \xff. Everything else stays as it is, backslashes too: it is for reading, not for turning back.
 std::string printable(std::string_view text);

@@ -41,6 +41,11 @@ TEST(Printable, EscapesWhatMovesATerminal) {
   EXPECT_EQ(one_line("a\nb\tc\r"), R"(a\nb\tc\r)");
 }
 
+TEST(Printable, TellsUtf8FromOtherBytes) {
+  for (const char* text : {"", "plain", "Käuzchen 日本語 🐈"}) EXPECT_TRUE(is_utf8(text)) << text;
+  for (const char* text : {"K\xe4uzchen", "\xc3", "\xed\xa0\x80", "\xc0\x80"}) EXPECT_FALSE(is_utf8(text)) << printable(text);
+}
+
 TEST(Printable, BytesThatAreNoUtf8AreShown) {
   EXPECT_EQ(printable("caf\xe9!"), R"(caf\xe9!)");
   EXPECT_EQ(printable("\xc3"), R"(\xc3)") << "cut";

@@ -294,6 +294,38 @@ void tell_missing_image(const Source& source, const std::string& table, const st
                                one_line(named + suffix), one_line(folder.empty() ? "." : folder.string()), help));
 }
 
+// A table that a spreadsheet saved in its own encoding names files and classes that nobody finds; without the warning each file is
+// no more than missing. True where one is told.
+bool tell_other_encoding(const Source& source, const std::string& table) {
+  constexpr int64_t kRows = 1000;  // one of a server's, where each may be a request
+  std::string found;
+  const auto look = [&](const std::string& text) {
+    if (found.empty() && !is_utf8(text)) found = text;
+  };
+  for (const std::string& name : source.class_names()) look(name);
+  const int64_t rows = std::min(source.size(), store::is_remote(table) ? 1 : kRows);
+  for (int64_t i = 0; i < rows && found.empty(); ++i) look(source.id(i));
+  if (found.empty()) return false;
+  log_warning_once(fmt::format("`{}` has `{}`, which is no UTF-8: save it as UTF-8, as by iconv -f LATIN1 -t UTF-8",
+                               one_line(table), one_line(found)));
+  return true;
+}
+
+// "2.0", as pandas writes whole numbers of a column in which some are missing.
+bool is_whole_decimal(std::string_view label) {
+  return label.size() > 2 && label.ends_with(".0") && label.find_first_not_of("0123456789") == label.size() - 2;
+}
+
+// They are names, and sorted as names are.
+void tell_decimal_labels(const Source& source, const std::string& table) {
+  const std::vector<std::string>& names = source.class_names();
+  if (names.empty() || !std::ranges::all_of(names, is_whole_decimal)) return;
+  log_note_once(
+      fmt::format("`{}` has labels as `{}`, which are names, sorted as text (`10.0` before `2.0`); where they are "
+                  "numbers of classes, write 0, 1, …",
+                  one_line(table), one_line(names.front())));
+}
+
 // Where no row can be read there are no classes, and what is said of these hides why.
 void tell_unreadable(const Source& source, const std::string& table) {
   if (source.size() == 0 || !source.class_names().empty()) return;
@@ -341,7 +373,8 @@ std::shared_ptr<const Source> make_csv(CallReader& call, std::string_view where_
     throw data_error(
         fmt::format("`{}` has no row{}", one_line(path), header ? " behind its first, which names the columns" : ""), where);
   if (!split.column.empty()) expect_rows(*source, *tables, split, where);
-  tell_missing_image(*source, paths[0], root, suffix);
+  if (!tell_other_encoding(*source, paths[0])) tell_missing_image(*source, paths[0], root, suffix);
+  if (arguments.classes.empty()) tell_decimal_labels(*source, paths[0]);
   if (!columns.label.empty()) tell_unreadable(*source, paths[0]);
   if (!labels.delimiter.empty() && !delimiter_said) tell_other_delimiter(*source, paths[0]);
   if (split.column.empty() && std::ranges::count(first.columns, kSplitColumn) > 0) {

@@ -19,6 +19,7 @@ using ::testing::ElementsAre;
 using testing::expect_samples;
 using ::testing::HasSubstr;
 using testing::kFormats;
+using ::testing::Not;
 using testing::open_error;
 using ::testing::Optional;
 using testing::range;
@@ -210,6 +211,36 @@ TEST(CsvSource, LabelsThatBeginAtOneAreNoted) {
               HasSubstr("labels run from 1 to 2, so class 0 has no images; where the first class is 1, say label_offset=-1"));
   EXPECT_EQ(said(", label_offset=-1"), "");
   EXPECT_EQ(said(", classes=3"), "");
+}
+
+TEST(CsvSource, OtherEncodingsThanUtf8AreSaid) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  const auto said = [&](const std::string& rows) {
+    write_text(dir / "a.csv", "image,label\n" + rows);
+    return said_of("csv(" + (dir / "a.csv") + ")");
+  };
+  EXPECT_THAT(said("x.png,K\xe4uzchen\nx.png,owl\n"),
+              AllOf(HasSubstr("has `K\\xe4uzchen`, which is no UTF-8"), HasSubstr("iconv")));
+  EXPECT_THAT(said("x.png,owl\nK\xe4uzchen.png,owl\n"), HasSubstr("has `K\\xe4uzchen.png`, which is no UTF-8"));
+  // Once, and not also as a file that is missing.
+  EXPECT_THAT(said("K\xe4uz.png,K\xe4uz\n"), AllOf(HasSubstr("is no UTF-8"), Not(HasSubstr("the first image of"))));
+  EXPECT_EQ(said("x.png,K\xc3\xa4uzchen\n"), "");
+}
+
+TEST(CsvSource, WholeNumbersWithAPointAreNoted) {
+  const TempDir dir;
+  write_text(dir / "x.png", "x");
+  const auto said = [&](const std::string& rows, const std::string& more = "") {
+    write_text(dir / "a.csv", "image,label\n" + rows);
+    return said_of("csv(" + (dir / "a.csv") + more + ")");
+  };
+  EXPECT_THAT(said("x.png,0.0\nx.png,2.0\nx.png,10.0\n"),
+              AllOf(HasSubstr("has labels as `0.0`, which are names, sorted as text"), HasSubstr("write 0, 1, …")));
+  EXPECT_EQ(said("x.png,0.5\nx.png,1.0\n"), "");
+  EXPECT_EQ(said("x.png,v1.0\n"), "");
+  write_text(dir / "classes.txt", "0.0\n1.0\n");
+  EXPECT_EQ(said("x.png,1.0\n", ", classes=" + (dir / "classes.txt")), "");
 }
 
 // Rows must not be lost with no more than a warning.
