@@ -191,6 +191,7 @@ constexpr OtherHelp kOtherHelp[] = {
     {"env environment environment_variables",
      "each flag has a variable, which --help names beside it: TESSERA_WORKDIR for --workdir; the flag comes first"},
     {"hparams hyperparameters grid grid_search optuna", "tessera sweep RECIPE lr=1e-3,3e-3 seed=0..4"},
+    {"seeds num_seeds n_seeds", "several seeds are several runs: tessera sweep RECIPE seed=0..4"},
     {"distributed ddp strategy nproc_per_node nnodes world_size",
      "--devices N of one process; several processes or hosts by tessera launch, as tessera launch local:2 -- train RECIPE"},
     {"grad_checkpointing gradient_checkpointing grad_ckpt", "a key of the recipe: model.remat=full; tessera help model.remat"},
@@ -215,6 +216,12 @@ constexpr OtherHelp kOtherHelp[] = {
     {"val_split valid_split validation_split test_split split valid_pct",
      "part of the sources: 'data.source=part(folder(photos), train, 20 %)' and 'eval.val.data.source=part(folder(photos), "
      "valid, 20 %)'"},
+    {"epoch_repeats repeated_aug",
+     "an epoch is every image once: more epochs are 'total=90 epochs', and data.aug_repeats=3 shows each image three times in "
+     "a "
+     "row, changed by other draws; tessera help data.aug_repeats"},
+    {"drop_block norm_momentum norm_splits",
+     "a key of ResNets (model.name=resnet); tessera help model.name lists the keys of each family, as tessera help vit"},
     {"balance balanced sampler oversample",
      "a key of the recipe: data.shuffle=balanced shows all classes equally often; tessera help data.shuffle"},
     {"callbacks callback",

@@ -81,7 +81,7 @@ class Export final : public Command {
  private:
   // A directory of such a name is not what was meant.
   void refuse_name_of_a_file() const {
-    for (const char* ending : {".safetensors", ".onnx", ".pth", ".pt", ".bin", ".npz"}) {
+    for (const char* ending : {".safetensors", ".onnx", ".pth", ".pt", ".bin", ".npz", ".mlir", ".stablehlo"}) {
       if (!to_.ends_with(ending)) continue;
       throw usage_error(
           fmt::format("`{}` would be a directory: this format writes several files", to_), "--to",

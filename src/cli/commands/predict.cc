@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/commands/image_paths.h"
 #include "cli/common_flags.h"
+#include "cli/other_flags.h"
 #include "inference/use_model.h"
 #include "metrics/multi_label.h"
 
@@ -57,6 +58,7 @@ class Predict final : public Command {
             "an image gets every class whose probability, by the sigmoid, is above the threshold: often several, or none."};
   }
   void declare(Flags& flags) override {
+    flags.explain_unknown(explain_words("k topk top_k", "how many classes an image gets: --top 1"));
     flags.add("--from", "PATH", &from_, "a checkpoint, a run's directory, or a directory of timm's or of Hugging Face's ViT")
         .once = true;
     declare_weights_flag(flags, &weights_);

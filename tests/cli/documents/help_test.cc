@@ -214,6 +214,9 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
        "error: unknown flag `--min`\nhelp: tessera lr-find goes from the rate --from to the rate --to in --steps N\n"},
       {{"lr-find", "a.toml", "--num_it=9"},
        "error: unknown flag `--num_it`\nhelp: tessera lr-find goes from the rate --from to the rate --to in --steps N\n"},
+      {{"predict", "-k", "1"}, "error: unknown flag `-k`\nhelp: how many classes an image gets: --top 1\n"},
+      {{"sweep", "a.toml", "--seeds", "3"},
+       "error: unknown flag `--seeds`\nhelp: several seeds are several runs: tessera sweep RECIPE seed=0..4\n"},
       {{"train", "--wokdir", "x"}, "error: unknown flag `--wokdir`\nhelp: did you mean `--workdir`?\n"},
       {{"train"}, "error: tessera train needs a recipe\nhelp: tessera train recipes/digits.toml\n"},
       {{"train", "a.toml", "b.toml"},
@@ -287,6 +290,8 @@ TEST_F(OtherTrainersWords, AreUnderstoodAsFlags) {
   EXPECT_THAT(help({"--config.seed=3"}), HasSubstr("have no dashes: seed=VALUE"));
   EXPECT_THAT(help({"--set", "optimizer.lr=3"}), HasSubstr("without dashes: optimizer.lr=3e-4"));
   EXPECT_THAT(help({"--dry-run"}), HasSubstr("tessera plan RECIPE"));
+  EXPECT_THAT(help({"--epoch-repeats", "3"}), HasSubstr("data.aug_repeats=3"));
+  EXPECT_THAT(help({"--seeds", "3"}), HasSubstr("tessera sweep RECIPE seed=0..4"));
   EXPECT_THAT(help({"--patience", "3"}), HasSubstr("early_stop=val/loss, patience=5 epochs"));
 }
 
@@ -313,6 +318,9 @@ TEST_F(OtherTrainersWords, AreUnderstoodAsKeys) {
   EXPECT_THAT(help({"bs=4"}), HasSubstr("did you mean `data.batch`?"));
   EXPECT_THAT(help({"schedule=cosine"}), HasSubstr("part of the learning rate"));
   EXPECT_THAT(help({"lr=1e-3"}), HasSubstr("did you mean `optimizer.lr`?"));
+  EXPECT_THAT(help({"epoch_repeats=3"}), AllOf(HasSubstr("data.aug_repeats=3"), HasSubstr("'total=90 epochs'")));
+  EXPECT_THAT(help({"data.epoch_repeats=3"}), HasSubstr("data.aug_repeats=3"));
+  EXPECT_THAT(help({"model.drop_block=0.1"}), HasSubstr("a key of ResNets (model.name=resnet)"));
   EXPECT_THAT(help({"epochs=3"}), HasSubstr("did you mean `total`, as total = \"90 epochs\"?"));
   EXPECT_THAT(help({"amp=true"}), HasSubstr("did you mean `dtype`, as dtype = \"bf16\"?"));
 }

@@ -107,6 +107,10 @@ TEST_F(LrFind, MistakesTeach) {
   EXPECT_EQ(resumed.exit, 2);
   EXPECT_THAT(resumed.err, AllOf(HasSubstr("`resume` goes on from a step of another run"), HasSubstr("model_init.from=RUN")));
   EXPECT_THAT(run_program({"lr-find"}).err, HasSubstr("needs a recipe"));
+  const Outcome file = find({"--out", "lr.svg"});
+  EXPECT_EQ(file.exit, 2);
+  EXPECT_THAT(file.err, AllOf(HasSubstr("`lr.svg` would be a directory"), HasSubstr("name it without the ending")));
+  EXPECT_FALSE(fs::exists(folder_ / "lr.svg"));
 }
 
 }  // namespace

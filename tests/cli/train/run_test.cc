@@ -452,7 +452,8 @@ TEST_F(Run, ExportForOthersSaysWhatStandsInTheWay) {
     return outcome.err;
   };
   EXPECT_THAT(refusal({}, "other.safetensors"), HasSubstr("--plain writes one .safetensors file"));
-  EXPECT_THAT(refusal({}, "other.onnx"), HasSubstr("`other.onnx` would be a directory"));
+  for (const char* name : {"other.onnx", "other.mlir"})
+    EXPECT_THAT(refusal({}, name), HasSubstr("` would be a directory")) << name;
   EXPECT_THAT(refusal({"--format", "hugging_face"}, "other.pth"), HasSubstr("name it without the ending"));
   EXPECT_THAT(refusal({"--format", "hugging_face"}, "theirs"),
               HasSubstr("Hugging Face's ViT has no such model: it would need "));

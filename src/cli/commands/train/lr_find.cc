@@ -130,6 +130,7 @@ class LrFind final : public Command {
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions& device) override {
     RecipeWords recipe = recipe_words(words, "lr-find");
     store::refuse_url(out_);
+    refuse_name_of_a_file();
     if (!(options_.to > options_.from)) {
       throw usage_error(fmt::format("`--to` is {}, which is not above `--from`, {}", options_.to, options_.from), {},
                         "for example --from 1e-7 --to 10");
@@ -158,6 +159,15 @@ class LrFind final : public Command {
   }
 
  private:
+  // A directory of such a name is not what was meant.
+  void refuse_name_of_a_file() const {
+    for (const char* ending : {".svg", ".csv", ".png", ".json"}) {
+      if (!out_.ends_with(ending)) continue;
+      throw usage_error(fmt::format("`{}` would be a directory: lr.svg and lr.csv are written into it", out_), "--out",
+                        "name it without the ending");
+    }
+  }
+
   void add_rate(Flags& flags, const char* name, double* target, const char* help) {
     const auto set = [name, target](const std::string& value) {
       const auto number = parse_number(value);
