@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "cli/crash.h"
+#include "cli/rate_setting.h"
 #include "recipe/weights_chain.h"
 #include "store/file.h"
 #include "store/servers/buckets.h"
@@ -71,7 +72,9 @@ config::Section recipe_at(const RecipeWords& words) {
 
 config::Section load_recipe(const RecipeWords& words) {
   crash_context().recipe = words.path;
-  config::Section recipe = recipe_at(words);
+  config::Section recipe = read_with_rate(words.overrides, [&](const std::vector<std::string>& settings) {
+    return recipe_at({words.path, settings});
+  });
   recipe::take_weights_chains(recipe);
   return recipe;
 }

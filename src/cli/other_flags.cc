@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "cli/rate_setting.h"
 #include "config/other_words.h"
 #include "config/section.h"
 #include "recipe/keys.h"
@@ -53,6 +54,8 @@ std::string help_for_unknown_flag(std::string_view flag) {
   if (std::string help = config::other_help(word); !help.empty()) return help;
   const std::string key = key_called(word);
   if (key.empty()) return "";
+  if (key == "optimizer.lr")  // a bare number there is a schedule of its own, which stays the same
+    return "the rate of the recipe's schedule is written lr=3e-4, and another schedule 'optimizer.lr=cosine(3e-4, warmup=5 %)'";
   const std::string example = config::example_of(word, key), topic = key.substr(0, key.find(".NAME"));
   // `total = "90 epochs"` as one word of a shell.
   const std::string value = example.empty() ? "VALUE" : split(example, '"').at(1);
@@ -95,6 +98,7 @@ std::string meant_key(const std::string& key) {
 
 void refuse_unknown_settings(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
+    if (is_rate_setting(setting)) continue;
     const std::string written = config::parse_recipe("", "", {setting}).dump();
     for (const config::Difference& one : config::difference("", written)) {
       if (!recipe::is_key(one.key)) refuse_key(one.key, setting);

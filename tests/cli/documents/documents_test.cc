@@ -83,7 +83,7 @@ std::string problem_of(const Words& words) {
                               entry->name == "sweep" || entry->name == "lr-find" || entry->name.starts_with("data ");
       if (!takes_keys || !std::regex_match(word, match, std::regex("([a-z_]+(\\.[A-Za-z_0-9]+)*)=.*"))) continue;
       const std::string key = match[1];
-      if (key == "lr" && entry->name == "sweep") continue;  // the rate of the recipe's schedule
+      if (key == "lr") continue;  // the rate of the recipe's schedule
       if (!is_known(key)) return fmt::format("a recipe has no key `{}`", key);
     }
     for (const std::string& word : own) {

@@ -87,6 +87,10 @@ TEST_F(LrFind, TheNextCommandHasTheSettingsOfTheSearch) {
   EXPECT_THAT(outcome.out,
               ContainsRegex("next    tessera train tiny.toml data.batch=16 optimizer.weight_decay=0 'total=4 epochs' "
                             "'optimizer.lr=cosine\\([0-9.e-]+\\)'\n"));
+  const Outcome rate = find({"data.batch=16", "optimizer.weight_decay=0", "lr=1", "total=4 epochs", "--out", "again"});
+  EXPECT_THAT(rate.out, ContainsRegex("tessera train tiny.toml data.batch=16 optimizer.weight_decay=0 'total=4 epochs' "
+                                      "optimizer.lr=[0-9.e-]+\n"))
+      << rate.err << "not that of the command, which is no part of the search";
 }
 
 TEST_F(LrFind, SaysWhereThereIsNoValley) {

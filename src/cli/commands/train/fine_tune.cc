@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/commands/train/training.h"
 #include "cli/other_flags.h"
+#include "cli/rate_setting.h"
 
 namespace tessera::cli {
 namespace {
@@ -51,7 +52,11 @@ class FineTune final : public Command {
     }
     require_flag(options_.from, "--from", "tessera fine-tune photos --from hub(timm/vit_small_patch16_224.augreg_in21k)");
     const translate::Translation made = translate::fine_tune(options_);
-    const auto read = [&] { return config::parse_recipe(made.recipe, "the recipe of fine-tune", overrides); };
+    const auto read = [&] {
+      return read_with_rate(overrides, [&](const std::vector<std::string>& settings) {
+        return config::parse_recipe(made.recipe, "the recipe of fine-tune", settings);
+      });
+    };
     if (print_) {
       refuse_unknown_settings(overrides);
       print(overrides.empty() ? std::string(trim(made.recipe)) : translate::leading_comments(made.recipe) + read().dump());

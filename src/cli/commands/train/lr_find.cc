@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/other_flags.h"
+#include "cli/rate_setting.h"
 #include "monitor/plot.h"
 #include "optim/schedule/schedule.h"
 #include "store/file.h"
@@ -141,6 +142,7 @@ class LrFind final : public Command {
                  "leave it out; model_init.from=RUN searches from that run's weights");
     const std::string schedule = given.section("optimizer").text("lr", "");
     const RecipeWords asked = recipe;
+    std::erase_if(recipe.overrides, is_rate_setting);
     recipe.overrides.push_back("optimizer.lr=" + train::ramp_schedule(options_));
     options_.device = device;
     options_.progress = [this](int64_t search, int64_t step) {
@@ -230,7 +232,7 @@ class LrFind final : public Command {
     if (!result.median.valley || flat == static_cast<ptrdiff_t>(searches) || schedule.empty()) return;
     std::string next = fmt::format("{:<8}tessera train {}", "next", shell_quoted(recipe.path));
     for (const std::string& word : recipe.overrides) {  // the rate is that of these settings
-      if (!word.starts_with("optimizer.lr=")) next += fmt::format(" {}", shell_quoted(word));
+      if (!word.starts_with("optimizer.lr=") && !is_rate_setting(word)) next += fmt::format(" {}", shell_quoted(word));
     }
     const std::string rate = optim::with_rate(schedule, fmt::format("{:.2g}", *result.median.valley));
     print(fmt::format("{} {}", next, shell_quoted("optimizer.lr=" + rate)));

@@ -17,6 +17,7 @@
 #include "base/text/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/rate_setting.h"
 #include "cluster/launch/processes/child.h"
 #include "pages/report/report.h"
 #include "pjrt/plugin/accelerators.h"
@@ -132,7 +133,7 @@ class SweepCommand final : public Command {
         axes_.push_back(std::move(*axis));
       } else {
         fixed.emplace(trim(std::string_view(word).substr(0, word.find('='))));
-        recipe_.overrides.push_back(word.starts_with("lr=") ? word_of(kRate, word.substr(3)) : word);
+        recipe_.overrides.push_back(is_rate_setting(word) ? word_of(kRate, word.substr(3)) : word);
       }
     }
     for (const sweep::Axis& axis : axes_) {  // the one value would count for nothing
@@ -149,7 +150,7 @@ class SweepCommand final : public Command {
     for (const std::string& word : words.overrides) {  // a list, or a range of what are no whole numbers
       const size_t equals = word.find('=');
       const std::string_view value = trim(std::string_view(word).substr(equals + 1));
-      const std::string values = meant_values(value, word.starts_with("lr=") || word.starts_with("optimizer.lr="));
+      const std::string values = meant_values(value, is_rate_setting(word) || word.starts_with("optimizer.lr="));
       if (values.empty()) continue;
       throw usage_error(fmt::format("`{}` has one value, as it is written", word), {},
                         fmt::format("values have commas between them, {}={}; whole numbers may be a range, seed=0..4",
@@ -181,7 +182,7 @@ class SweepCommand final : public Command {
   // The recipe's schedule is that of the words which all runs have.
   std::string word_of(const std::string& key, const std::string& value) const {
     if (key != kRate) return key + "=" + value;
-    return std::string(kSchedule) + "=" + optim::with_rate(load_recipe(recipe_).section("optimizer").text("lr", "1e-3"), value);
+    return schedule_with_rate(load_recipe(recipe_), value);
   }
 
   config::Section load(const sweep::Variant& variant) const {

@@ -14,9 +14,9 @@ class Train final : public Command {
             "train a model as a recipe says, or continue a run",
             {{"tessera train recipes/digits.toml --workdir runs/digits",
               "train; the same command again continues an interrupted run"},
-             {"tessera train recipes/digits.toml seed=1 optimizer.lr=3e-4 total=\"90 epochs\"",
-              "the same recipe with other settings"}},
+             {"tessera train recipes/digits.toml seed=1 lr=3e-4 total=\"90 epochs\"", "the same recipe with other settings"}},
             "key=value sets a key of the recipe, and is recorded with the run; its value is TOML, or plain text.\n"
+            "lr=RATE is the rate of the recipe's schedule, optimizer.lr=… the whole schedule.\n"
             "All keys: tessera help KEY. Exit codes: 0 done, 2 recipe, 3 data, 4 device, 5 diverged, 75 and 130\n"
             "stopped by SIGTERM (or SIGHUP, SIGXCPU) and Ctrl-C after saving: the same command continues."};
   }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text/shell.h"
 #include "cli/other_flags.h"
+#include "cli/rate_setting.h"
 
 namespace tessera::cli {
 
@@ -21,7 +22,11 @@ Exit TranslatedCommand::run(const std::vector<std::string>& words, const train::
     return Exit::kDone;
   }
   const translate::Translation made = translate(words, device.devices.value_or(1) * training_.processes());
-  const auto read = [&made] { return config::parse_recipe(made.recipe, "the recipe of these arguments", made.overrides); };
+  const auto read = [&made] {
+    return read_with_rate(made.overrides, [&](const std::vector<std::string>& settings) {
+      return config::parse_recipe(made.recipe, "the recipe of these arguments", settings);
+    });
+  };
   if (print_) {
     refuse_unknown_settings(made.overrides);
     print(made.overrides.empty() ? made.recipe : translate::leading_comments(made.recipe) + read().dump());
