@@ -308,15 +308,19 @@ class Translator {
     text_.string("lr", schedule_.text(rate_));
     if (std::string note = schedule_.note(rate_); !note.empty()) out_.notes.push_back(std::move(note));
     text_.number("weight_decay", args_.number("weight_decay"));
+    const std::vector<double> betas = args_.numbers("opt_betas");
     for (const std::string& option : split(found.options, ',')) {
       const size_t equals = option.find('=');
       if (equals == std::string::npos) continue;
       const std::string key(trim(option.substr(0, equals)));
-      if (key != "eps" || !args_.given("opt_eps")) text_.raw(key, std::string(trim(option.substr(equals + 1))));
+      const bool given = (key == "eps" && args_.given("opt_eps")) || (key == "b1" && !betas.empty());
+      if (!given) text_.raw(key, std::string(trim(option.substr(equals + 1))));
     }
     if (found.momentum) text_.number("momentum", args_.number("momentum"));
+    if (std::string_view(found.name) == "adafactor_bv" && args_.given("momentum"))  // which timm calls its b1
+      text_.number("b1", args_.number("momentum"));
+    if (std::string_view(found.name) == "adafactor" && !betas.empty()) text_.number("b1", betas[0]);  // it has no b2
     if (found.eps && args_.given("opt_eps")) text_.number("eps", args_.number("opt_eps"));
-    const std::vector<double> betas = args_.numbers("opt_betas");
     if (found.betas && !betas.empty()) {
       if (betas.size() != 2) throw usage_error(fmt::format("`--opt-betas` takes two numbers for {}", name));
       text_.number("b1", betas[0]);

@@ -1,6 +1,8 @@
 // --opt: timm/optim/_optim_factory.py.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text/text.h"
 #include "recipe/translate/timm.h"
@@ -59,12 +61,45 @@ constexpr TimmOptimizer kOptimizers[] = {
     {"rmsproptfc", "rmsprop_tf", "decoupled = \"square\"", true, false, true},
     {"adamp", "adamp", "", false, true, true},
     {"sgdp", "sgdp", "", true, false, true},
+    {"muon", "muon", "", true, true, true},
+    {"nmuon", "muon", "nesterov = true", true, true, true},
+    {"nesterovw", "sgd", "decoupled = \"lr\"", true, false, false},
+    {"adamwlegacy", "adamw", "", false, true, true},
+    {"cadafactor", "adafactor", "b1 = 0.9, caution = true", false, false, true},
+    {"adafactorbvc", "adafactor_bv", "decoupled = \"square\", min_factored = 16", false, false, true},
+    {"cadafactorbvc", "adafactor_bv", "decoupled = \"square\", min_factored = 16, caution = true", false, false, true},
+    {"cadamc", "adamw", "decoupled = \"square\", caution = true", false, true, true},
+    {"cnadamc", "nadamw", "decoupled = \"square\", caution = true", false, true, true},
+    {"csgdc", "sgd", "decoupled = \"square\", caution = true", true, false, false},
+    {"clionc", "lion", "decoupled = \"square\", caution = true", false, true, false},
+    {"novogradc", "novograd", "decoupled = \"square\"", false, true, true},
     // NVIDIA's implementations of the same.
     {"fusedsgd", "sgd", "", true, false, false},
     {"fusedmomentum", "sgd", "nesterov = false", true, false, false},
     {"fusedadam", "adam", "", false, true, true},
     {"fusedadamw", "adamw", "", false, true, true},
     {"fusedlamb", "lamb", "", false, true, true},
+};
+
+// Names of timm's without a counterpart, and the nearest ones that have one.
+struct MissingOptimizer {
+  std::string_view names, near;
+};
+constexpr MissingOptimizer kOptimizersNotHere[] = {
+    {"adahessian", "adamw"},
+    {"adamuon nadamuon", "muon, nmuon, adamw"},
+    {"adan adanw cadan cadanw", "nadamw, cnadamw, adamw"},
+    {"adopt adoptc adoptw cadopt cadoptc cadoptw", "adamw, cadamw, adamc"},
+    {"laprop lapropc claprop mars cmars", "adamw, cadamw, adamc"},
+    {"bnbadam bnbadam8bit bnbadamw bnbadamw8bit bnbademamix bnbademamix8bit", "adamw, adam"},
+    {"bnblion bnblion8bit", "lion"},
+    {"bnbsgd bnbsgd8bit", "sgd"},
+    {"cadamp", "adamp, cadamw"},
+    {"csgdp", "sgdp, csgdw"},
+    {"fusednovograd", "novograd"},
+    {"kron kronc kronw", "muon, adamw"},
+    {"nadamlegacy", "nadam"},
+    {"radamlegacy", "radam"},
 };
 
 }  // namespace
@@ -77,7 +112,13 @@ const TimmOptimizer& find_timm_optimizer(const std::string& name) {
     if (name == one.timm) return one;
     known.emplace_back(one.timm);
   }
-  throw usage_error(fmt::format("there is no `--opt {}` here", name), {}, suggest_name(name, known));
+  for (const MissingOptimizer& missing : kOptimizersNotHere) {
+    const std::vector<std::string> names = split(std::string(missing.names), ' ');
+    if (std::ranges::find(names, name) == names.end()) continue;
+    throw usage_error(fmt::format("timm's optimizer `{}` is not here", name), "--opt",
+                      fmt::format("near it: {}; tessera timm --list has all", missing.near));
+  }
+  throw usage_error(fmt::format("there is no optimizer `{}`", name), "--opt", suggest_name(name, known));
 }
 
 }  // namespace tessera::translate

@@ -216,6 +216,29 @@ TEST(TimmCommands, EveryOptimizerIsThere) {
   }
 }
 
+// Of timm 1.0.31.
+TEST(TimmCommands, OptimizersThatAreNotHereNameTheNearest) {
+  for (const char* name :
+       {"adahessian",  "adamuon",     "adan",          "adanw",       "adopt",           "adoptc",  "adoptw",      "bnbadam",
+        "bnbadam8bit", "bnbadamw",    "bnbadamw8bit",  "bnbademamix", "bnbademamix8bit", "bnblion", "bnblion8bit", "bnbsgd",
+        "bnbsgd8bit",  "cadamp",      "cadan",         "cadanw",      "cadopt",          "cadoptc", "cadoptw",     "claprop",
+        "cmars",       "csgdp",       "fusednovograd", "kron",        "kronc",           "kronw",   "laprop",      "lapropc",
+        "mars",        "nadamlegacy", "nadamuon",      "radamlegacy"}) {
+    EXPECT_THAT(error_of(fmt::format("/imagenet --opt {}", name)),
+                AllOf(HasSubstr(fmt::format("timm's optimizer `{}` is not here", name)), HasSubstr("near it: ")));
+  }
+  EXPECT_THAT(error_of("/imagenet --opt lookahead_adan"), HasSubstr("near it: nadamw, cnadamw, adamw; tessera timm --list"));
+}
+
+TEST(TimmCommands, FirstMomentsOfAdafactorsAreTheirB1) {
+  EXPECT_THAT(made("/imagenet --opt adafactorbv --momentum 0.8").recipe, HasSubstr("\nb1 = 0.8\n"));
+  EXPECT_THAT(made("/imagenet --opt adafactorbv").recipe, Not(HasSubstr("\nb1 = ")));
+  EXPECT_THAT(made("/imagenet --opt adafactor --opt-betas 0.8 0.99").recipe, HasSubstr("\nb1 = 0.8\n"));
+  EXPECT_THAT(made("/imagenet --opt cadafactor").recipe, HasSubstr("\nb1 = 0.9\n"));
+  const std::string cautious = made("/imagenet --opt cadafactor --opt-betas 0.8 0.99").recipe;
+  EXPECT_THAT(cautious, AllOf(HasSubstr("\nb1 = 0.8\n"), Not(HasSubstr("b1 = 0.9"))));
+}
+
 TEST(TimmCommands, SayWhatTheyDoDifferently) {
   const Translation translation = made("./distributed_train.sh 8 /imagenet --amp -j 8 --pin-mem --lr-base 0.5 --aug-repeats 3");
   EXPECT_THAT(
@@ -348,7 +371,7 @@ TEST(TimmCommands, AreRefusedWithTheReason) {
   EXPECT_THAT(error_of("--lr 0.1"), HasSubstr("the data directory is missing"));
   EXPECT_THAT(error_of("/imagenet --pretrained --model mixer_s32_224"), HasSubstr("no weights of `mixer_s32_224`"));
   EXPECT_THAT(error_of("/imagenet --tta 2"), HasSubstr("no counterpart"));
-  EXPECT_THAT(error_of("/imagenet --opt adahessian"), HasSubstr("there is no `--opt adahessian`"));
+  EXPECT_THAT(error_of("/imagenet --opt adamm"), AllOf(HasSubstr("there is no optimizer `adamm`"), HasSubstr("`adam`")));
   EXPECT_THAT(error_of("/imagenet --sched cosin"), HasSubstr("`cosine`"));
   EXPECT_THAT(error_of("/imagenet --model seresnet34"), AllOf(HasSubstr("not among the models"), HasSubstr("resnet34")));
   EXPECT_THAT(error_of("/imagenet --model mobilenetv3_large_100"),
