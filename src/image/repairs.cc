@@ -33,4 +33,11 @@ std::string RepairCounts::text() const {
   return text;
 }
 
+bool RepairCounts::has_other_than(const RepairCounts& others) const {
+  for (size_t i = 0; i < kRepairs; ++i) {
+    if (counts_[i] > 0 && others.counts_[i] == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace tessera::image

@@ -42,6 +42,8 @@ class RepairCounts {
   int64_t of(Repair repair) const { return counts_[static_cast<size_t>(repair)]; }
   // "3 CMYK or YCCK, made RGB; 1 truncated JPEGs, filled": those that are not zero.
   std::string text() const;
+  // Whether one of them is among none of `others`.
+  bool has_other_than(const RepairCounts& others) const;
   bool operator==(const RepairCounts&) const = default;
 
  private:

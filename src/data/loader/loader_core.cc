@@ -210,9 +210,10 @@ void LoaderCore::count_repairs(const LoaderSlot& slot) {
     epoch_repairs_.add(repairs);
   }
   if ((slot.batch + 1) % epoch_ != 0) return;
-  if (epoch_repairs_ != image::RepairCounts() && epoch_repairs_ != told_repairs_) {
+  // Its batches are rarely those of one epoch of the order, so that the numbers differ a little from each to the next.
+  if (epoch_repairs_.has_other_than(told_repairs_)) {
     log_note(fmt::format("{}: of an epoch's images {}", sets_.front().source->name(), epoch_repairs_.text()));
-    told_repairs_ = epoch_repairs_;
+    told_repairs_ = stats_.repairs;
   }
   epoch_repairs_ = {};
 }

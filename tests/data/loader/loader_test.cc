@@ -217,6 +217,23 @@ TEST(TrainLoader, SkippedFilesAreReplacedAndNamed) {
   EXPECT_GT(stats.stages.decode, 0);
 }
 
+// Two batches of 4 are an epoch of 6 images, and have each once or twice.
+TEST(TrainLoader, TellsWhatIsRepairedOnce) {
+  TempDir dir;
+  const auto picture = [](const char* name) {
+    return image::testing::read_file(tessera::testing::source_path("tests/image/images/") + std::string(name));
+  };
+  write_file(dir / "a/rgba.png", picture("rgba.png"));
+  for (int i = 0; i < 5; ++i) write_file(dir / fmt::format("a/{}.jpg", i), picture("420.jpg"));
+  ::testing::internal::CaptureStderr();
+  TrainLoader loader({{open_folder(dir.path()), train_chain(), {}}}, {.batch = 4, .seed = 1, .threads = 1});
+  for (int i = 0; i < 40; ++i) loader.next();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const size_t first = said.find("with transparency, dropped");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("with transparency", first + 1), std::string::npos) << said;
+}
+
 TEST(TrainLoader, TooManyBadFilesStopTheRun) {
   const Images data({4, 11});
   const auto all = [&](double max_bad) {
