@@ -33,11 +33,13 @@ std::string example_lines(const std::vector<Example>& examples) {
 }
 
 std::string command_lines(const std::string& prefix) {
+  size_t width = 0;
+  for (const CommandEntry& entry : commands()) width = std::max(width, entry.name.size());
   std::string text;
   for (const CommandEntry& entry : commands()) {
     if (!entry.name.starts_with(prefix)) continue;
     const Page page = entry.make()->page();
-    text += fmt::format("  {:<12} {}\n", page.name, page.summary);
+    text += fmt::format("  {:<{}}  {}\n", page.name, width, page.summary);
   }
   return text;
 }

@@ -143,7 +143,7 @@ optim::RunLength read_length(const Section& recipe, Recipe& out) {
     recipe.fail("total", "can't be a percentage: it is what percentages are of", "for example \"60 epochs\"");
   }
   out.total = config::to_steps(total, out.batch, out.examples_per_epoch, 0, recipe.place("total"));
-  if (out.total < 1) recipe.fail("total", "must be above 0");
+  if (out.total < 1) recipe.fail("total", "must be above 0", "for example \"60 epochs\"");
   if (out.total > INT32_MAX) recipe.fail("total", fmt::format("is {} steps; the counter ends at {}", out.total, INT32_MAX));
   return {out.total, out.batch, out.examples_per_epoch};
 }

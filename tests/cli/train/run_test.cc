@@ -518,6 +518,7 @@ TEST_F(Run, RecipeMistakesNameTheKeyAndLeaveNoWorkdir) {
       {"optimizer.learning_rate=1", 2, "error: unknown key `optimizer.learning_rate`\n"},
       {"data.batch=100", 2, "error: `data.batch` is 100, and `train` has 12 images\n"},
       {"data.batch=four", 2, "error: `data.batch`"},
+      {"total=0 epochs", 2, "error: `total` must be above 0\n  --> override total=0 epochs\nhelp: for example \"60 epochs\"\n"},
       {"data.source=folder(gone)", 3, "error: the folder `gone` does not exist\n"},
   };
   for (const Case& c : cases) {
