@@ -152,6 +152,7 @@ void add_keys(const std::string& current, const Words& before, Candidates& out) 
       if (!key.empty() && !known) out.push_back({key + "=", doc.help});
     }
   }
+  out.push_back({"lr=", "the rate of the schedule optimizer.lr"});  // cli/rate_setting.h
 }
 
 // Whether a word of the command stands in `before`, as RECIPE is the first one of `train`, and no flag or a flag's value.

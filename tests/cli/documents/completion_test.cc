@@ -52,6 +52,7 @@ TEST(Completion, OffersCommandsFlagsKeysAndValues) {
   EXPECT_THAT(candidates({"train", ""}), ElementsAre()) << "of recipes too";
   EXPECT_THAT(candidates({"train", "--workdir", "runs/a", "s"}), ElementsAre());
   EXPECT_THAT(candidates({"train", "--new", "a.toml", "see"}), ElementsAre("seed="));
+  EXPECT_THAT(candidates({"sweep", "a.toml", "lr"}), ElementsAre("lr="));
   EXPECT_THAT(candidates({"train", "a.toml", "optimizer.weight"}), ElementsAre("optimizer.weight_decay="));
   EXPECT_THAT(candidates({"train", "a.toml", "optimizer.name=nada"}),
               UnorderedElementsAre("optimizer.name=nadam", "optimizer.name=nadamw"));
