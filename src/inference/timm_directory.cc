@@ -155,7 +155,7 @@ std::string write_imported(const recipe::Recipe& recipe, const std::string& from
   refuse_full(directory);
   const state::StateLayout layout = state::param_layout(recipe.specs);
   state::HostArrays params = state::empty_params(layout);
-  for (std::string& note : state::init_from({from, {}}, *recipe.model, layout, params, /*new_classifier=*/false)) {
+  for (std::string& note : state::init_from({.from = from}, *recipe.model, layout, params, /*new_classifier=*/false)) {
     notes.push_back(std::move(note));
   }
   checkpoint::Snapshot snapshot;

@@ -24,8 +24,9 @@ class Import final : public Command {
         "without their config.json, and for those that a recipe is to describe. Names or shapes that don't fit are listed."};
   }
   void declare(Flags& flags) override {
-    flags.add("--from", "PATH", &from_,
-              "a directory with model.safetensors and config.json, a .safetensors, .pth or .npz file; :SCOPE below it");
+    flags.add(
+        "--from", "PATH", &from_,
+        "a directory with model.safetensors and config.json, a .safetensors, .pth or .npz file, or a run; :SCOPE below it");
     flags.add("--to", "DIR", &to_, "a new directory, also of a bucket, for --from of other commands and for model_init.from");
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {

@@ -384,6 +384,10 @@ TEST_F(Run, ExportAndImportKeepEveryLogit) {
   ASSERT_EQ(tessera({"import", "--from", "timm/model.safetensors", "tiny.toml", "--to", "from_file"}).exit, 0);
   EXPECT_EQ(logits("from_file/checkpoints/step_000000000"), logits("run"));
 
+  const Outcome own = tessera({"import", "tiny.toml", "--from", "run", "--to", "from_run"});
+  ASSERT_EQ(own.exit, 0) << own.err;
+  EXPECT_EQ(logits("from_run"), logits("run"));
+
   const Outcome over = tessera({"import", "tiny.toml", "--from", "timm", "--to", "imported"});
   EXPECT_EQ(over.exit, 2);
   EXPECT_THAT(over.err, HasSubstr("`imported` is there already"));
