@@ -157,7 +157,7 @@ TEST(DataConvert, ConvertsARecipesData) {
   const Outcome outcome = run_program(words, folder.path());
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "sets/tiny\n");
-  EXPECT_THAT(outcome.err, HasSubstr("train   6 samples in 1 shards"));
+  EXPECT_THAT(outcome.err, HasSubstr("train   6 samples in 1 shard,"));
   EXPECT_THAT(run_program(words, folder.path()).err, HasSubstr("1 of them there before"));
   const Outcome check = run_program({"data", "check", "tfds(tiny, split=val, data_dir=sets)"}, folder.path());
   EXPECT_EQ(check.exit, 0) << check.err;

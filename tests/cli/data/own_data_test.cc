@@ -102,7 +102,7 @@ TEST_F(OwnData, ConvertLeavesOutWhatIsNoImage) {
     const Outcome outcome = run({"data", "convert", "train", "--to", format, "--out", format});
     EXPECT_EQ(outcome.exit, 3);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("left out: left/cut.jpg: "), HasSubstr("left out: left/readme.txt: "),
-                                   HasSubstr("19 samples in 1 shards")));
+                                   HasSubstr("19 samples in 1 shard,")));
   }
 }
 

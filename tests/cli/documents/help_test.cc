@@ -216,6 +216,8 @@ TEST(CommandLine, MistakesAreUsageErrorsThatTeach) {
       {{"lr-find", "a.toml", "--num_it=9"},
        "error: unknown flag `--num_it`\nhelp: tessera lr-find goes from the rate --from to the rate --to in --steps N\n"},
       {{"predict", "-k", "1"}, "error: unknown flag `-k`\nhelp: how many classes an image gets: --top 1\n"},
+      {{"data", "show", "a.toml", "--n", "4"},
+       "error: unknown flag `--n`\nhelp: how many images the picture has: --count 16\n"},
       {{"sweep", "a.toml", "--seeds", "3"},
        "error: unknown flag `--seeds`\nhelp: several seeds are several runs: tessera sweep RECIPE seed=0..4\n"},
       {{"train", "--wokdir", "x"}, "error: unknown flag `--wokdir`\nhelp: did you mean `--workdir`?\n"},

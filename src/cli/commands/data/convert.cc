@@ -30,8 +30,9 @@ OneOf format_values() {
 void tell(const data::ConvertedSplit& split) {
   for (const std::string& one : split.unreadable) log_warning(fmt::format("left out: {}", one_line(one)));
   for (const std::string& one : split.remade) log_warning(fmt::format("made again, since it was damaged: {}", one_line(one)));
-  log_line(fmt::format("{}   {} samples in {} shards, {}{}{}", split.name, human_count(split.samples),
-                       human_count(static_cast<int64_t>(split.files.size())), human_bytes(static_cast<double>(split.bytes)),
+  log_line(fmt::format("{}   {} sample{} in {} shard{}, {}{}{}", split.name, human_count(split.samples),
+                       split.samples == 1 ? "" : "s", human_count(static_cast<int64_t>(split.files.size())),
+                       split.files.size() == 1 ? "" : "s", human_bytes(static_cast<double>(split.bytes)),
                        split.kept > 0 ? fmt::format(", {} of them there before", human_count(split.kept)) : "",
                        split.unreadable.empty() ? "" : fmt::format(", {} left out", split.unreadable.size())));
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/commands/data/sections.h"
+#include "cli/other_flags.h"
 #include "data/loader/token_rows.h"
 #include "data/tools/contact_sheet.h"
 #include "image/codec/png.h"
@@ -79,6 +80,7 @@ class DataShow final : public Command {
             ""};
   }
   void declare(Flags& flags) override {
+    flags.explain_unknown(explain_words("n num max_n limit", "how many images the picture has: --count 16"));
     flags.add("--out", "FILE", &out_, "the picture, sheet.png when not given");
     flags.add("--before", &before_, "each image beside its picture, with a frame round the part that was taken");
     flags.add("--json", &json_, "one JSON object an image: its texts and their ids, and what was done to it");
