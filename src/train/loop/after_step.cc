@@ -44,7 +44,9 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
     metrics.push_back({name, values[metrics.size()]});
   const bool skipped = recipe.guard && measurement(metrics, guard_metric_names()[kSkipsInRow]) > 0;
   for (const auto& [name, value] : metrics) {
-    if (!std::isfinite(value) && !skipped) diverged(fmt::format("{} is {} at step {}", name, value, step));
+    // Processors give their nan a sign, which says nothing.
+    const double shown = std::isnan(value) ? std::abs(value) : value;
+    if (!std::isfinite(value) && !skipped) diverged(fmt::format("{} is {} at step {}", name, shown, step));
   }
   if (run_.processes.several()) {
     const float* sums = values.data() + metrics.size();

@@ -429,6 +429,7 @@ TEST(Trainer, DivergenceNamesTheStepAndSavesNothing) {
       "diverged", {"optimizer.lr=1e38", "optimizer.clip=none", "checkpoint.every=1 steps"}, Exit::kDiverged);
   EXPECT_NE(message.find("at step "), std::string::npos) << message;
   EXPECT_NE(message.find("optimizer.lr is 1e+38"), std::string::npos) << message;
+  EXPECT_EQ(message.find("-nan"), std::string::npos) << message;
   for (const monitor::MetricRow& row : monitor::read_metrics(small_run().path("diverged") + "/metrics.jsonl")) {
     for (const auto& [name, value] : row.values) EXPECT_TRUE(std::isfinite(value)) << name;
   }
