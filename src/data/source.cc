@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text/call.h"
@@ -28,7 +29,16 @@ std::string help_for_other(const std::string& name) {
 // What was meant by the name of a source that there is none of.
 std::string help_for_source(const std::string& name, const std::vector<std::string>& names) {
   if (std::string other = help_for_other(name); !other.empty()) return other;
-  if (name.ends_with(".csv")) return fmt::format("write csv({}, image=COLUMN, label=COLUMN)", name);
+  for (const char* ending : {".csv", ".tsv"}) {
+    if (name.ends_with(ending)) return fmt::format("write csv({}, image=COLUMN, label=COLUMN)", name);
+  }
+  for (const auto& [ending, kind] : {std::pair{".jsonl", "jsonl"}, {".parquet", "parquet"}, {".tar", "wds"}}) {
+    if (name.ends_with(ending)) return fmt::format("write {}({}); tessera help {}", kind, name, kind);
+  }
+  for (const char* ending : {".zip", ".tgz", ".tar.gz", ".rar", ".7z"}) {
+    if (name.ends_with(ending)) return "unpack it, and write folder(DIR) of what was in it";
+  }
+  if (name.ends_with(".toml")) return "that is a recipe; a source is folder(DIR), or another one of tessera help sources";
   if (name.find('/') != std::string::npos || store::local_files().info(name)) return fmt::format("write folder({})", name);
   return suggest_name(name, names);
 }

@@ -60,6 +60,16 @@ TEST(FolderSource, ListsClassesAndFilesInOrder) {
   EXPECT_EQ(sample.image.size(), 2u);
 }
 
+TEST(Source, AFileInItsPlaceIsAnsweredByItsEnding) {
+  for (const auto& [name, help] : {std::pair{"a.tsv", "write csv(a.tsv, image=COLUMN"},
+                                   {"a.jsonl", "write jsonl(a.jsonl); tessera help jsonl"},
+                                   {"a-000.tar", "write wds(a-000.tar)"},
+                                   {"a.zip", "unpack it, and write folder(DIR)"},
+                                   {"a.toml", "that is a recipe; a source is folder(DIR)"}}) {
+    EXPECT_THAT(error_of(name, Exit::kUsage), HasSubstr(help)) << name;
+  }
+}
+
 TEST(FolderSource, MistakesAreExplained) {
   const TempDir dir;
   const std::string path = dir.path().string();
