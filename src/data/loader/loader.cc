@@ -254,15 +254,25 @@ int64_t count_rows(int64_t n, const LoaderOptions& options) {
   return full * (end - begin) + (has_tail ? std::clamp(tail, begin, end) - begin : 0);
 }
 
+// In per cent; well above what was found so far, since the rest of the data are likely to have as many.
+int next_limit(double share) {
+  for (const int limit : {2, 5, 10, 20, 50}) {
+    if (200 * share < limit) return limit;
+  }
+  return 100;
+}
+
 }  // namespace
 
 void expect_few_unreadable(const Source& source, int64_t count, const SkippedFile& last, const LoaderOptions& options) {
-  if (count <= 1 || static_cast<double>(count) / static_cast<double>(source.size()) <= options.max_bad) return;
+  const double share = static_cast<double>(count) / static_cast<double>(source.size());
+  if (count <= 1 || share <= options.max_bad) return;
   throw data_error(
       fmt::format("{} of the {} samples of `{}` can't be read, more than {:g} %; the last is `{}`: {}", count,
                   human_count(source.size()), one_line(source.name()), 100 * options.max_bad, one_line(last.id), last.reason),
       options.where,
-      fmt::format("repair or remove them (`tessera data check` lists every one), or raise `{}`", options.max_bad_key));
+      fmt::format("repair or remove them (`tessera data check` lists every one), or leave them out: '{}={} %'",
+                  options.max_bad_key, next_limit(share)));
 }
 
 void expect_readable(const Source& source, const std::vector<SkippedFile>& skipped, const LoaderOptions& options) {

@@ -168,7 +168,8 @@ TEST_F(Run, GoesOnWithAHigherLimitOfUnreadableFiles) {
   };
   const Outcome ended = train({});
   EXPECT_EQ(ended.exit, 3);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("2 of the 12 samples of `val` can't be read"), HasSubstr("`eval.val.data.max_bad`")));
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("2 of the 12 samples of `val` can't be read"), HasSubstr("'eval.val.data.max_bad=50 %'")));
   const auto names = [&] {
     std::set<std::string> found;
     for (const auto& entry : fs::directory_iterator(folder / "run/checkpoints")) {

@@ -240,7 +240,7 @@ TEST(TrainLoader, TooManyBadFilesStopTheRun) {
     return error_of([&] { train(data, {.batch = 6, .threads = 2, .max_bad = max_bad, .where = "data"}, 8); }, Exit::kData);
   };
   EXPECT_THAT(all(0.05), AllOf(HasSubstr("2 of the 23 samples"), HasSubstr("more than 5 %"), HasSubstr("not a JPEG"),
-                               HasSubstr("raise `max_bad`")));
+                               HasSubstr("or leave them out: 'max_bad=20 %'")));
   EXPECT_EQ(all(0.1), "accepted");
   // One may always be skipped.
   const Images one({4});
