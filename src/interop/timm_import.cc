@@ -223,12 +223,24 @@ class Importer {
                        near->same, near->arrays, near->family, near->variant);
   }
 
+  // As `tessera export --plain` writes them.
+  bool has_own_names() const {
+    return std::ranges::any_of(map_.entries, [&](const models::TimmEntry& entry) {
+      return entry.spec.name != entry.name && file_.contains(entry.spec.name) && !used_.contains(entry.spec.name);
+    });
+  }
+
   void report() const {
     if (missing_.empty() && unexpected_.empty() && misfit_.empty()) return;
     std::string text = fmt::format("the weights don't fit the model: {} of its {} arrays do", fitting_, wanted_);
     list(text, "missing in the file", missing_);
     list(text, "in the file, not in the model", unexpected_);
     list(text, "of another shape or kind", misfit_);
+    if (has_own_names())
+      throw data_error(
+          text, options_.where,
+          "the file has Tessera's own names, which export --plain writes for other readers: name the run itself, or "
+          "export it without --plain");
     throw data_error(text, options_.where,
                      nearest() +
                          "change the model's options to match, or name what to leave at its initial value in dont_load, as "

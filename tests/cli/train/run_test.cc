@@ -489,6 +489,9 @@ TEST_F(Run, TheAverageIsExportedAsItPredicts) {
   ASSERT_EQ(exported("raw.safetensors", {"--plain"}), 0);
   ASSERT_EQ(exported("average.safetensors", {"--plain", "--weights", "average"}), 0);
   EXPECT_NE(read_file(*folder_ / "raw.safetensors"), read_file(*folder_ / "average.safetensors"));
+  const Outcome plain = tessera({"import", "tiny.toml", "--from", "raw.safetensors", "--to", "from_plain"});
+  EXPECT_EQ(plain.exit, 3);
+  EXPECT_THAT(plain.err, HasSubstr("export it without --plain"));
 }
 
 TEST_F(Run, ImportListsWhatDoesNotFit) {
