@@ -220,8 +220,9 @@ constexpr OtherHelp kOtherHelp[] = {
      "an epoch is every image once: more epochs are 'total=90 epochs', and data.aug_repeats=3 shows each image three times in "
      "a "
      "row, changed by other draws; tessera help data.aug_repeats"},
-    {"drop_block norm_momentum norm_splits",
-     "a key of ResNets (model.name=resnet); tessera help model.name lists the keys of each family, as tessera help vit"},
+    {"drop_block",
+     "a key of ResNets (model.name=resnet), model.drop_block=0.1; ViTs have model.drop_path, and tessera help vit lists their "
+     "keys"},
     {"balance balanced sampler oversample",
      "a key of the recipe: data.shuffle=balanced shows all classes equally often; tessera help data.shuffle"},
     {"callbacks callback",
