@@ -33,6 +33,7 @@ struct TrainResult {
   bool finished_before = false;  // there was nothing left to do
   int64_t step = 0, total = 0;
   bool classifier = true, captioner = false, evaluators = false;  // of the recipe
+  std::string pp;                                                 // for images, where no evaluator says how they are prepared
   std::string workdir;
   std::string checkpoint;  // of `step`; empty when it could not be saved
   double seconds = 0;      // uptime of the whole run

@@ -506,7 +506,10 @@ TEST_F(Run, WithoutAnEvaluatorPredictAsksForThePreprocessing) {
   std::string recipe = tiny_recipe();
   recipe.resize(recipe.find("[eval.val]"));
   write_file(*folder_ / "bare.toml", recipe);
-  ASSERT_EQ(tessera({"train", "bare.toml", "--workdir", "bare", "total=1 step", "checkpoint.every=1 step"}).exit, 0);
+  const Outcome bare = tessera({"train", "bare.toml", "--workdir", "bare", "total=1 step", "checkpoint.every=1 step"});
+  ASSERT_EQ(bare.exit, 0);
+  EXPECT_THAT(bare.out,
+              HasSubstr("next        tessera predict --from bare --pp 'decode | resize(8) | value_range(-1, 1)' IMAGE…\n"));
   const Outcome asks = tessera({"predict", "--from", "bare", "val/left/0.png"});
   EXPECT_EQ(asks.exit, 2);
   EXPECT_THAT(asks.err, HasSubstr("--pp"));

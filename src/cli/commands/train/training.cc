@@ -247,10 +247,10 @@ void Training::tell(const train::TrainResult& result, const RecipeToTrain& recip
 // What a model of this kind is for.
 std::string Training::next(const train::TrainResult& result, const std::string& workdir) {
   const std::string from = shell_quoted(workdir);
-  if (result.classifier) return fmt::format("tessera predict --from {} IMAGE…", from);
+  const std::string pp = result.pp.empty() ? "" : " --pp " + shell_quoted(result.pp);
+  if (result.classifier) return fmt::format("tessera predict --from {}{} IMAGE…", from, pp);
+  if (result.captioner) return fmt::format("tessera caption --from {}{} IMAGE…", from, pp);
   if (!result.evaluators) return fmt::format("tessera export --plain --from {} --to FILE.safetensors", from);
-  // Evaluators say how images are prepared.
-  if (result.captioner) return fmt::format("tessera caption --from {} IMAGE…", from);
   return fmt::format("tessera eval {} --from {}", shell_quoted(store::join_path(result.workdir, "recipe.toml")), from);
 }
 
