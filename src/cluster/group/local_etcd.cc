@@ -124,9 +124,14 @@ LocalEtcd::LocalEtcd(const std::string& host, std::string key) : host_(host), ke
 
 LocalEtcd::~LocalEtcd() { end(); }
 
-void LocalEtcd::revive() {
-  if (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0) return;
+bool LocalEtcd::runs() {
+  if (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0) return true;
   pid_ = -1;
+  return false;
+}
+
+void LocalEtcd::revive() {
+  if (runs()) return;
   fs::remove_all(directory_.path() + "/data");
   start();
 }

@@ -20,7 +20,9 @@ class LocalEtcd {
   LocalEtcd(const LocalEtcd&) = delete;
   LocalEtcd& operator=(const LocalEtcd&) = delete;
 
-  // Where it died, another one starts, at another address: who was there has to come again. From the thread that made it.
+  // False once it died. From the thread that made it, as revive().
+  bool runs();
+  // Where it died, another one starts, at another address: who was there has to come again.
   void revive();
 
   const std::string& address() const { return address_; }  // "127.0.0.1:41234"

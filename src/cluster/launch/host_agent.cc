@@ -129,9 +129,15 @@ void take_lock(const std::string& path, Launcher& launcher, Output& output) {
 }
 
 Exit run_etcd(const HostRequest& request, Launcher& launcher, Output& output) {
-  const group::LocalEtcd etcd(request.etcd, request.key);
+  group::LocalEtcd etcd(request.etcd, request.key);
   output.say("@etcd " + etcd.address());
-  while (!launcher.gone()) launcher.line(std::chrono::seconds(1));
+  while (!launcher.gone()) {
+    launcher.line(std::chrono::seconds(1));
+    if (etcd.runs()) continue;
+    output.say(fmt::format("the etcd at {} has ended, where the processes met: all end, and start again with another one",
+                           etcd.address()));
+    return Exit::kPreempted;
+  }
   const auto until = Clock::now() + kGrace;
   while (Clock::now() < until && group::has_members(etcd.address(), request.key, request.run))
     launcher.line(std::chrono::seconds(1));

@@ -20,7 +20,8 @@ inline constexpr std::chrono::minutes kGrace{10};  // for the last checkpoint
 
 struct HostRequest {
   // An etcd at that address of the host, for all processes of the run, instead of a process. "@etcd HOST:PORT" is said when it
-  // answers. After the end of stdin it stays until those who met there have left.
+  // answers. After the end of stdin it stays until those who met there have left. Where it dies before, that is said, and the exit
+  // code is 75.
   std::string etcd;
   std::string key;        // of that etcd: who has it is answered
   std::string run;        // its id, of those who meet at the etcd

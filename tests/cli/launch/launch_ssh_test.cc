@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -138,6 +139,29 @@ class LaunchOverSsh : public ::testing::Test {
     all.insert(all.end(), train.begin(), train.end());
     return all;
   }
+  // A run on three hosts, one of which is cut off for good.
+  void go_on_without(int gone) {
+    Namespaces hosts(3);
+    if (!hosts.made()) GTEST_SKIP() << "network namespaces are not permitted";
+    std::string place = "ssh:";
+    for (int i = 0; i < 3; ++i) {
+      servers_.serve(hosts.name(i), hosts.address(i), {"ip", "netns", "exec", hosts.name(i)});
+      place += (i ? "," : "") + hosts.name(i);
+    }
+    const std::vector<std::string> train = {"total=300 steps", "data.batch=12", "eval.val.batch=6", "--workdir", "run"};
+    RunningProgram run(
+        words(place, {"--elastic", "2..3", "--option=-oConnectTimeout=2", "--option=-oServerAliveInterval=1"}, train),
+        folder_.path());
+    await_step(run, folder_ / "run", 110);
+    hosts.cut(gone);
+    const Outcome outcome = run.wait();
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("restart 1 of 10"), HasSubstr(hosts.name(gone) + " is left out: "),
+                      HasSubstr("with 2 of 3 hosts and accumulate=2 instead of 1"), HasSubstr("continues run from step 100")));
+    EXPECT_EQ(outcome.err.find(hosts.name(1) + " is process 0 now") != std::string::npos, gone == 0) << outcome.err;
+    EXPECT_FALSE(weights_of(folder_ / "run", "300").empty());
+  }
 
   TempFolder folder_;
   SshServers servers_;
@@ -202,6 +226,36 @@ TEST_F(LaunchOverSsh, HostsSaveWhenTheyAreAskedOrLeftAndEndWithTheBytesOfProcess
   EXPECT_EQ(here.exit, 0) << here.err;
   ASSERT_FALSE(weights_of(folder_ / "run", "300").empty());
   EXPECT_TRUE(weights_of(folder_ / "run", "300") == weights_of(folder_ / "local", "300"));
+}
+
+// Of an etcd that listens at that address.
+pid_t etcd_at(const std::string& address) {
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    pid_t pid = 0;
+    const std::string name = entry.path().filename(), words = read_file(entry.path() / "cmdline");
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
+    if (words.starts_with(std::string("etcd") + '\0') && words.find("https://" + address + ":") != std::string::npos)
+      return pid;
+  }
+  return -1;
+}
+
+TEST_F(LaunchOverSsh, AHostSaysThatItsEtcdHasEnded) {
+  const std::string address = "127.0.23.1";  // no other test's
+  servers_.serve("a", address);
+  servers_.serve("b", "127.0.0.2");
+  RunningProgram run(words("ssh:a,b", {}, {"total=1000000 steps", "--workdir", "run"}), folder_.path());
+  await_step(run, folder_ / "run", 110);
+  const pid_t etcd = etcd_at(address);
+  ASSERT_GT(etcd, 0) << run.err();
+  ::kill(etcd, SIGKILL);
+  size_t heard = await_text(run, "[a] the etcd at " + address, 0);
+  heard = await_text(run, "restart 1 of 10", heard);
+  await_text(run, "[a] continues run from step ", heard);
+  run.send(SIGTERM);
+  const Outcome stopped = run.wait();
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, Not(HasSubstr("restart 2")));
 }
 
 TEST_F(LaunchOverSsh, MistakesAreExplained) {
@@ -292,27 +346,9 @@ TEST_F(LaunchOverSsh, AHostThatComesLateIsTakenIn) {
   EXPECT_THAT(stopped.err.substr(back), AllOf(Not(HasSubstr("is process 0 now")), Not(HasSubstr("start again"))));
 }
 
-TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) {
-  Namespaces hosts(3);
-  if (!hosts.made()) GTEST_SKIP() << "network namespaces are not permitted";
-  std::string place = "ssh:";
-  for (int i = 0; i < 3; ++i) {
-    servers_.serve(hosts.name(i), hosts.address(i), {"ip", "netns", "exec", hosts.name(i)});
-    place += (i ? "," : "") + hosts.name(i);
-  }
-  const std::vector<std::string> train = {"total=300 steps", "data.batch=12", "eval.val.batch=6", "--workdir", "run"};
-  RunningProgram run(
-      words(place, {"--elastic", "2..3", "--option=-oConnectTimeout=2", "--option=-oServerAliveInterval=1"}, train),
-      folder_.path());
-  await_step(run, folder_ / "run", 110);
-  hosts.cut(1);
-  const Outcome outcome = run.wait();
-  EXPECT_EQ(outcome.exit, 0) << outcome.err;
-  EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("restart 1 of 10"), HasSubstr(hosts.name(1) + " is left out: "),
-                    HasSubstr("with 2 of 3 hosts and accumulate=2 instead of 1"), HasSubstr("continues run from step 100")));
-  EXPECT_FALSE(weights_of(folder_ / "run", "300").empty());
-}
+TEST_F(LaunchOverSsh, AHostThatIsGoneForGoodIsLeftOut) { go_on_without(1); }
+// It had process 0 and the etcd, too.
+TEST_F(LaunchOverSsh, AHostThatIsFirstAndGoneForGoodIsLeftOut) { go_on_without(0); }
 
 // Three hosts, two, and three again: each time the bytes of so many processes here, which go on from the same checkpoint.
 TEST_F(LaunchOverSsh, AHostThatIsBackIsTakenIn) {

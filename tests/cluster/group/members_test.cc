@@ -436,10 +436,13 @@ TEST(LocalEtcd, IsStartedAgainWhereItDied) {
   const pid_t first = own.pid();
   own.revive();
   EXPECT_EQ(own.pid(), first);
+  EXPECT_TRUE(own.runs());
   ::kill(first, SIGKILL);
   siginfo_t ended{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(first), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(own.runs());
   own.revive();
+  EXPECT_TRUE(own.runs());
   EXPECT_NE(own.pid(), first);
   EXPECT_NO_THROW(join_by_etcd({0, 1, own.address(), "run"}, nobody_is_lost, {.meeting = seconds(1)}));
 }
