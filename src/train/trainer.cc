@@ -236,7 +236,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
   Run run(std::move(section), options);
   StopWatch stop_watch(run.stop, options.stop_patience);
   RunEvaluators evaluators(run);
-  Saver saver(run);
+  Saver saver(run, options.save_timeout);
   StartingPoint start(run, evaluators.due(0));
   if (start.resumed()) saver.resume();
   if (options.profile_host) run.profiles.plan_first_steps(run.progress.step);
@@ -326,7 +326,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     // ---- finish ----
     hang_watch.reset();  // a last save may take as long as it takes
     saver.wait();
-    saver.report_failures();
+    saver.report();
     run.leave();
     const bool saves = run.processes.leads() || run.saves_jointly;
     const bool only_here = run.copy && run.bucket.empty();  // and on its way to the bucket

@@ -38,7 +38,8 @@ std::string places() {
   return text;
 }
 
-constexpr int64_t kMaxGpus = 1024;  // of a pod
+constexpr int64_t kMaxGpus = 1024;              // of a pod
+constexpr int64_t kMaxSaveTimeout = 1'000'000;  // seconds
 
 // Of "2..4".
 launch::Elastic elastic(const std::string& text) {
@@ -166,6 +167,11 @@ class Launch final : public Command {
     flags.add("--topology", "CHIP:GRID", &request_.topology, "of TPUs for jobset and tpu-vm, as v5e:16x16");
     flags.add("--gpus-per-node", "K", &request_.pod_gpus, {1, kMaxGpus},
               "how many GPUs each pod of jobset asks for; it has no others");
+    Flag& save_timeout =
+        flags.add("--save-timeout", "SECONDS", &request_.save_timeout, {1, kMaxSaveTimeout},
+                  "of slurm and jobset: how long the last checkpoint may take, before the job's time limit or once a pod is to "
+                  "end; 300 when not given");
+    save_timeout.environment.clear();  // the variable is what a job or a pod has, and may launch processes of its own
     flags.add(
         "--option", "WORD", [this](const std::string& value) { request_.options.push_back(value); },
         "a word for ssh or the scheduler, as --option=-i --option=KEY. May be repeated");
@@ -197,6 +203,10 @@ class Launch final : public Command {
     if (request_.pod_gpus && launcher.name != launch::kJobset.name) {
       throw usage_error(fmt::format("{} takes the GPUs that its hosts have", launcher.words), "--gpus-per-node",
                         "it is for the pods of jobset: leave it out, or for slurm write --option=--gpus-per-node=K");
+    }
+    if (request_.save_timeout && launcher.name != launch::kSlurm.name && launcher.name != launch::kJobset.name) {
+      throw usage_error(fmt::format("{} waits until the last checkpoint is written", launcher.words), "--save-timeout",
+                        "it is for the jobs of slurm and the pods of jobset: leave it out");
     }
     if (request_.directory.empty() && launcher.name != "jobset") request_.directory = std::filesystem::current_path();
     if (dry_run_) {

@@ -95,7 +95,7 @@ constexpr const char* kEtcd = R"(  # Where the processes meet. It ends with the 
                 secretName: {1}-coordinator
 )";
 
-// {0}: number of pods.
+// {0}: number of pods. {1}: seconds.
 constexpr const char* kWorkers = R"(  - name: workers
     replicas: 1
     template:
@@ -118,10 +118,10 @@ constexpr const char* kWorkers = R"(  - name: workers
         template:
           spec:
             restartPolicy: Never
-            terminationGracePeriodSeconds: 300  # for the last checkpoint
+            terminationGracePeriodSeconds: {1}  # for the last checkpoint
 )";
 
-// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator. A JobSet makes its jobs anew for each start, so that the
+// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator. {4}: seconds. A JobSet makes its jobs anew for each start, so that the
 // job's UID tells the starts apart, and JobSets that share an etcd.
 constexpr const char* kContainer = R"(            containers:
             - name: tessera
@@ -136,6 +136,8 @@ constexpr const char* kContainer = R"(            containers:
                 valueFrom:
                   fieldRef:
                     fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']
+              - name: TESSERA_SAVE_TIMEOUT
+                value: "{4}"
 )";
 
 // {0}: the name.
@@ -206,7 +208,7 @@ std::string text_of(const Request& request, const std::string& key) {
   const auto volume = volume_of(request);
   const std::optional<TpuSlice> slice = slice_of(request);
   const std::string devices = devices_of(request, slice);
-  const int64_t pods = pods_of(request, slice);
+  const int64_t pods = pods_of(request, slice), save_timeout = request.save_timeout.value_or(kSaveTimeout);
   const std::string name = run_name(request), directory = !request.directory.empty() ? request.directory
                                                           : volume                   ? volume->path
                                                                                      : "";
@@ -221,7 +223,7 @@ std::string text_of(const Request& request, const std::string& key) {
   }
   if (!key.empty()) text = fmt::format(kSecret, name, yaml(key)) + text;
   if (request.coordinator.address.empty()) text += fmt::format(kEtcd, yaml(request.image), name);
-  text += fmt::format(kWorkers, pods);
+  text += fmt::format(kWorkers, pods, save_timeout);
   if (slice) {
     text += fmt::format(
         "            nodeSelector:\n              cloud.google.com/gke-tpu-accelerator: {}\n              "
@@ -230,7 +232,7 @@ std::string text_of(const Request& request, const std::string& key) {
   }
   const std::string coordinator =
       request.coordinator.address.empty() ? fmt::format("{0}-coordinator-0-0.{0}:2379", name) : request.coordinator.address;
-  text += fmt::format(kContainer, yaml(request.image), yaml(program_words(inside)), pods, yaml(coordinator));
+  text += fmt::format(kContainer, yaml(request.image), yaml(program_words(inside)), pods, yaml(coordinator), save_timeout);
   if (!key.empty()) text += fmt::format(kKeyVariable, name);
   if (!request.environment.empty()) text += fmt::format(kEnvironmentOfContainer, name);
   if (!directory.empty()) text += fmt::format("              workingDir: {}\n", yaml(directory));

@@ -18,6 +18,8 @@ struct Elastic {
   int64_t least = 1, most = 1;
 };
 
+inline constexpr int64_t kSaveTimeout = 300;  // seconds, where nobody says another one
+
 // What is to be launched.
 struct Request {
   std::string where;                           // the text after the launcher's name: "4" of local:4
@@ -38,12 +40,14 @@ struct Request {
   int64_t rows = 0;         // of a batch, for each part that a process cuts its own into; 0: the hosts' devices say how many
   bool batch_norm = false;  // the model's figures depend on the rows of a micro-batch
 
-  std::string program;               // where the hosts have the program, for launchers that don't copy it; empty: as here
-  std::string image, volume;         // of containers: what they run, and "CLAIM:PATH", the disk that they share
-  std::string topology;              // of TPUs, as "v5e:16x16"
-  std::optional<int64_t> pod_gpus;   // of jobset: how many each pod asks for
-  std::vector<std::string> options;  // for the program that starts the processes elsewhere, as they are
-  std::optional<Elastic> elastic;    // how many hosts will do; absent: all
+  std::string program;              // where the hosts have the program, for launchers that don't copy it; empty: as here
+  std::string image, volume;        // of containers: what they run, and "CLAIM:PATH", the disk that they share
+  std::string topology;             // of TPUs, as "v5e:16x16"
+  std::optional<int64_t> pod_gpus;  // of jobset: how many each pod asks for
+  // Of a job or a pod that is to end, for its last checkpoint.
+  std::optional<int64_t> save_timeout;  // seconds; absent: kSaveTimeout
+  std::vector<std::string> options;     // for the program that starts the processes elsewhere, as they are
+  std::optional<Elastic> elastic;       // how many hosts will do; absent: all
 };
 
 struct Launcher {

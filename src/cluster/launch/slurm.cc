@@ -12,8 +12,6 @@
 namespace tessera::launch {
 namespace {
 
-// Before the time limit, for the last checkpoint.
-constexpr int kWarning = 300;  // seconds
 // Who ran so long does not count as started again in a row, as in cluster/launch/processes/supervise.h.
 constexpr int kSteady = 3600;  // seconds
 // Nor who ran so long until its time was up: it came beyond its start.
@@ -45,9 +43,11 @@ until (: </dev/tcp/127.0.0.1/$port) 2>/dev/null; do kill -0 $etcd || exit 4; sle
 // The tasks know this node's address as srun says it to them.
 constexpr const char* kTask = R"(sh -c 'TESSERA_COORDINATOR_ADDRESS=$SLURM_LAUNCH_NODE_IPADDR:$port exec "$@"' tessera )";
 
-// {0}: kWarning.
+// {0}: how long before the time limit.
 constexpr const char* kTimeIsUp = R"(
-# Slurm says TERM {0} s before the time limit: the processes save and end with exit code 75.
+# Slurm says TERM {0} s before the time limit: the processes save and end with exit code 75. They warn where a save takes half of
+# that.
+export TESSERA_SAVE_TIMEOUT={0}
 time_is_up=
 trap 'time_is_up=yes; scancel --signal=TERM "$SLURM_JOB_ID"' TERM
 )";
@@ -86,6 +86,7 @@ std::string option_word(const std::string& word) {
 
 Plan plan(const Request& request) {
   const std::string name = run_name(request);
+  const int64_t save_timeout = request.save_timeout.value_or(kSaveTimeout);
   std::string text = fmt::format(R"(#!/bin/bash
 #SBATCH --job-name={0}
 #SBATCH --nodes={1}
@@ -96,7 +97,7 @@ Plan plan(const Request& request) {
 #SBATCH --requeue
 #SBATCH --signal=B:TERM@{3}
 )",
-                                 name, process_count(request, kSlurm), option_word(request.directory), kWarning);
+                                 name, process_count(request, kSlurm), option_word(request.directory), save_timeout);
   for (const std::string& option : request.options) text += fmt::format("#SBATCH {}\n", option);
   if (!request.environment.empty())
     text += "\n# Of --env. Their values are not in this file: sbatch passes the environment on.\n";
@@ -105,7 +106,7 @@ Plan plan(const Request& request) {
   const std::vector<std::string> words = program_words(request);
   text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
                 : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcd;
-  text += fmt::format(kTimeIsUp, kWarning);
+  text += fmt::format(kTimeIsUp, save_timeout);
   text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\n", named ? "" : kTask, command_line(words));
   text += fmt::format(kWait, request.restarts, name, kSteady, kBegun);
   Plan plan;

@@ -61,7 +61,7 @@ void AfterStep::read_metrics(const DispatchedStep& dispatched, bool alone) {
   run_.progress.metrics = metrics;
   if (skipped) skip(step, metrics);
   pictures_.after_step(step);
-  saver_.report_failures();
+  saver_.report();
   run_.profiles.settled(step, ready);
   // The line of the step at hand waits for its evaluations, and the last one for the last save: finish() writes it.
   const bool waits = step == run_.progress.step && (evaluators_.due(step) || step == recipe.total);

@@ -53,8 +53,9 @@ void expect_written(const std::shared_future<void>& line) {
 
 }  // namespace
 
-Saver::Saver(Run& run)
+Saver::Saver(Run& run, std::optional<std::chrono::seconds> time)
     : run_(run),
+      time_(time),
       best_(run.recipe.best, run.recipe.checkpoint.keep_best, run.progress,
             {[this](int64_t step) { return may_be_there(step); }, [this] { wait(); }}) {}
 
@@ -126,6 +127,7 @@ void Saver::start_save(bool owed, const std::shared_future<void>& line) {
   state::Progress& progress = run_.progress;
   progress.times = run_.reporter.times();
   const Reporter::Timed timed(run_.reporter, &state::RunTimes::save, "save");
+  const auto began = std::chrono::steady_clock::now();
   run_.save_agreed = false;
   run_.workdir.renew_lock();
   best_.before_save();
@@ -147,7 +149,8 @@ void Saver::start_save(bool owed, const std::shared_future<void>& line) {
     run.reporter.writer().flush();
     if (!run.bucket.empty()) run.copy->copy_before_commit();
   };
-  snapshot.after_commit = [&run = run_, best = first_of(snapshot.best)] {
+  snapshot.after_commit = [&run = run_, &time = time_, began, best = first_of(snapshot.best)] {
+    time.took(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began));
     if (run.bucket.empty()) link_best(run.workdir.path(), best);
   };
   checkpoints_->save_async(std::move(snapshot));
@@ -162,7 +165,8 @@ void Saver::save_unless_saved() {
   for (const RunControl::Saved& saved : run_.control.take()) saved({step, place_of(step), ""});
 }
 
-void Saver::report_failures() {
+void Saver::report() {
+  if (const auto slow = time_.warning()) log_warning(*slow);
   if (checkpoints_->last_committed()) run_.workdir.mark_saved();
   while (const auto failure = checkpoints_->poll_failure()) {
     log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are as they were"));

@@ -3,6 +3,7 @@
 // alone saves, unless the state is split over them (Run::saves_jointly).
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -12,13 +13,15 @@
 #include "checkpoint/manager.h"
 #include "state/device_arrays.h"
 #include "train/loop/best_checkpoint.h"
+#include "train/loop/save_time.h"
 #include "train/run/run.h"
 
 namespace tessera::train {
 
 class Saver {
  public:
-  explicit Saver(Run& run);
+  // `time`: what the last save has (TrainOptions::save_timeout).
+  Saver(Run& run, std::optional<std::chrono::seconds> time);
 
   // The run goes on from a checkpoint of its own.
   void resume();
@@ -34,8 +37,8 @@ class Saver {
   void save(bool owed, const std::function<void()>& line = {});
   // Of a step that is finished. While the run waits for the next one, it may be asked to save again and again.
   void save_unless_saved();
-  // Warns of saves that failed. Cheap.
-  void report_failures();
+  // Warns of saves that failed, and of those that are slow. Cheap.
+  void report();
   // The other processes end: what waits for their parts of a checkpoint gives up.
   void stay_alone() { *alone_ = true; }
   // Until nothing is being saved any more.
@@ -56,7 +59,8 @@ class Saver {
   Run& run_;
   const std::shared_ptr<std::atomic<bool>> alone_ = std::make_shared<std::atomic<bool>>(false);
   checkpoint::Writers writers_;
-  std::optional<checkpoint::CheckpointManager> checkpoints_;
+  SaveTime time_;
+  std::optional<checkpoint::CheckpointManager> checkpoints_;  // whose thread uses what is above
   BestCheckpointKeeper best_;
   const state::DeviceArrays* state_ = nullptr;
   std::optional<int64_t> resumed_from_;

@@ -30,6 +30,8 @@ struct TrainOptions {
   group::Place place = {};                             // among the processes that train this run together
   std::chrono::seconds meeting = group::kMeetTimeout;  // how long it waits for the others at the start
   std::chrono::seconds hang_timeout = kHangTimeout;    // how long one of several that hangs is waited for; 0: for ever
+  // How long the last checkpoint may take, from a signal on; nothing: that is not known.
+  std::optional<std::chrono::seconds> save_timeout = {};
   // Keeps this process a member until the others know how it ended; null: it is one as long as the run is open.
   std::shared_ptr<group::Members>* membership = nullptr;
   bool parameters = false;    // the table of all parameters, when the run starts

@@ -622,6 +622,22 @@ TEST_F(Launch, MistakesAreExplained) {
   }
 }
 
+TEST_F(Launch, JobsAndPodsAloneSayHowLongTheyWaitForACheckpoint) {
+  for (const std::string place : {"local:2", "mpi:2", "ssh:a,b", "slurm:2"}) {
+    const Outcome outcome = run_program({"launch", place, "--save-timeout", "900", "--dry-run", "--", "train", "tiny.toml"},
+                                        folder_.path(), {{"TESSERA_SAVE_TIMEOUT", "600"}});
+    const bool takes_it = place == "slurm:2";
+    EXPECT_EQ(outcome.exit, takes_it ? 0 : 2) << place << outcome.err;
+    EXPECT_THAT(outcome.out + outcome.err,
+                HasSubstr(takes_it ? "--signal=B:TERM@900" : "waits until the last checkpoint is written"))
+        << place;
+  }
+  EXPECT_EQ(run_program({"launch", "local:2", "--dry-run", "--", "train", "tiny.toml"}, folder_.path(),
+                        {{"TESSERA_SAVE_TIMEOUT", "600"}})
+                .exit,
+            0);
+}
+
 TEST_F(Launch, PodsAloneAskForGpus) {
   for (const std::string place : {"local:2", "mpi:2", "slurm:2", "ssh:a,b"}) {
     const Outcome outcome =

@@ -107,6 +107,11 @@ TEST(Launcher, AJobOfSlurmIsAShellScript) {
   }
   EXPECT_THAT(text, Not(HasSubstr("it's")));
   EXPECT_THAT(text, HasSubstr("/shared/tessera train recipes/Vit_10b.toml 'data.source=folder(a b)' &"));
+  EXPECT_THAT(text, HasSubstr("\nexport TESSERA_SAVE_TIMEOUT=300\n"));
+  job.save_timeout = 900;
+  EXPECT_THAT(kSlurm.plan(job).written,
+              AllOf(HasSubstr("\n#SBATCH --signal=B:TERM@900\n"), HasSubstr("TERM 900 s before the time limit"),
+                    HasSubstr("\nexport TESSERA_SAVE_TIMEOUT=900\n"), Not(HasSubstr("300"))));
   job.coordinator.address = "etcd:2379";
   EXPECT_THAT(kSlurm.plan(job).written, AllOf(HasSubstr("COORDINATOR_ADDRESS=etcd:2379\n"), Not(HasSubstr("--listen-client"))));
 }
@@ -221,7 +226,8 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   job.directory.clear();
   EXPECT_EQ(run(check, kJobset.plan(job).written), 0);
   EXPECT_THAT(kJobset.plan(job).written, AllOf(HasSubstr("action: RestartJobSet\n"), HasSubstr("action: FailJobSet\n"),
-                                               Not(HasSubstr("IgnoreMaxRestarts"))));
+                                               Not(HasSubstr("IgnoreMaxRestarts")), HasSubstr("PeriodSeconds: 300 ")));
+  job.save_timeout = 900;
   job.where = "";
   job.volume = "claim:/a b";
   job.topology = "v5e:16x16";
@@ -234,6 +240,8 @@ TEST(Launcher, AJobSetIsAsKubernetesTakesIt) {
   EXPECT_THAT(text, HasSubstr("TESSERA_RUN_ID\n                valueFrom:\n                  fieldRef:\n"
                               "                    fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']\n"))
       << "another one for each JobSet at that etcd";
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("PeriodSeconds: 900 "), HasSubstr("name: TESSERA_SAVE_TIMEOUT\n                value: \"900\"")));
   EXPECT_THAT(text, AllOf(HasSubstr("completions: 64\n"), HasSubstr("google.com/tpu: 4\n"), HasSubstr("workingDir: \"/a b\"")));
 
   job.where = "3";

@@ -77,6 +77,9 @@ void Training::declare(Flags& flags) {
   flags.add("--hang-timeout", "SECONDS", &hang_timeout_, {0, kMaxPatience},
             "how long a process that hangs is waited for, as in a read of its input; then it ends with exit code 75, and so do "
             "the others; 300 when not given, 0: for ever; slow steps and files have more time");
+  flags.add("--save-timeout", "SECONDS", &save_timeout_, {1, kMaxPatience},
+            "how long whoever starts this run gives its last checkpoint, from SIGTERM on: a save that takes half of that is a "
+            "warning; tessera launch sets it for slurm and jobset");
   flags.add("--parameters", &parameters_, "list every parameter with shape, mean and deviation when the run starts");
   flags.add(
       "--profile-host", &profile_host_,
@@ -161,6 +164,7 @@ Exit Training::train_at(const group::Place& place, config::Section recipe, const
   options.place = place;
   options.meeting = std::chrono::seconds(meet_timeout_);
   options.hang_timeout = std::chrono::seconds(hang_timeout_);
+  if (save_timeout_) options.save_timeout = std::chrono::seconds(*save_timeout_);
   options.membership = &membership;
   options.on_workdir = [&](const std::string& workdir) {
     crash_context().workdir = workdir;
@@ -208,7 +212,7 @@ std::string Training::continuing(const RecipeToTrain& recipe, const std::string&
   return recipe.command +
          flags_->given({"--workdir", "--new", "--until", "--from-step", "--parameters", "--profile-host", "--num-processes",
                         "--process-id", "--coordinator-address", "--coordinator-key", "--run-id", "--meet-timeout",
-                        "--hang-timeout"}) +
+                        "--hang-timeout", "--save-timeout"}) +
          " --workdir " + shell_quoted(workdir);
 }
 

@@ -55,6 +55,7 @@ class Training {
   group::PlaceOptions processes_;
   int64_t meet_timeout_ = group::kMeetTimeout.count();
   int64_t hang_timeout_ = train::kHangTimeout.count();
+  std::optional<int64_t> save_timeout_;
   int64_t stop_patience_ = train::kStopPatience.count();
   bool parameters_ = false, no_report_ = false, new_ = false, profile_host_ = false;
 };
