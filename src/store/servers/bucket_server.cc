@@ -8,6 +8,7 @@
 #include "store/servers/object_server.h"
 #include "store/servers/retries.h"
 #include "store/servers/s3_uploads.h"
+#include "store/servers/version_watch.h"
 
 namespace tessera::store {
 namespace {
@@ -52,22 +53,49 @@ ObjectInfo describe(const TesseraBucketsInfo& info) {
   }
 }
 
+using Opened = std::unique_ptr<void, void (*)(void*)>;
+
+// `size`: what a listing said; -1: the server is asked.
+Opened open_by_module(const std::string& url, int64_t size) {
+  Opened object(nullptr, api().close);
+  ask([&](char** reason) {
+    object.reset(api().open(url.c_str(), size, reason));
+    return object != nullptr;
+  });
+  return object;
+}
+
+// Arrow asks S3 for parts of what it has now, whatever that was when the object was opened. What a listing told of has no tag, and
+// is read whole.
 class BucketObject final : public ServedObject {
  public:
-  explicit BucketObject(void* object) : object_(object, api().close) {}
+  BucketObject(const std::string& url, Opened object)
+      : object_(std::move(object)),
+        watch_(api().tag(object_.get()), [url] { return std::string(api().tag(open_by_module(url, -1).get())); }) {}
   int64_t size() const override { return api().size(object_.get()); }
   std::string tag() const override { return api().tag(object_.get()); }
   int64_t read(int64_t offset, std::span<std::byte> out) override {
     int64_t got = 0;
-    ask([&](char** reason) {
-      got = api().read(object_.get(), offset, static_cast<int64_t>(out.size()), out.data(), reason);
-      return got >= 0;
-    });
+    try {
+      ask([&](char** reason) {
+        got = api().read(object_.get(), offset, static_cast<int64_t>(out.size()), out.data(), reason);
+        return got >= 0;
+      });
+    } catch (const ServerError& error) {
+      if (!error.passes()) watch_.failed();
+      throw;
+    }
+    if (got < static_cast<int64_t>(out.size())) {
+      watch_.failed();
+    } else {
+      watch_.read();
+    }
     return got;
   }
 
  private:
-  std::unique_ptr<void, void (*)(void*)> object_;
+  const Opened object_;
+  VersionWatch watch_;
 };
 
 // What a listing calls; nothing may be thrown through the module.
@@ -117,13 +145,7 @@ void take_access(void* context, const TesseraBucketsAccess* access) {
 class BucketServer final : public ObjectServer {
  public:
   std::unique_ptr<ServedObject> open(const std::string& url, const ObjectInfo* known) override {
-    std::unique_ptr<ServedObject> object;
-    ask([&](char** reason) {
-      void* opened = api().open(url.c_str(), known ? known->size : -1, reason);
-      if (opened) object = std::make_unique<BucketObject>(opened);
-      return opened != nullptr;
-    });
-    return object;
+    return std::make_unique<BucketObject>(url, open_by_module(url, known ? known->size : -1));
   }
   ObjectInfo info(const std::string& url) override {
     TesseraBucketsInfo found{};

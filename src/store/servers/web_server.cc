@@ -14,6 +14,7 @@
 #include "http/web_client.h"
 #include "store/servers/hugging_face.h"
 #include "store/servers/object_server.h"
+#include "store/servers/version_watch.h"
 #include "store/servers/web_answers.h"
 
 namespace tessera::store {
@@ -135,6 +136,22 @@ std::string tag_of(const http::WebReply& reply) {
   return "";
 }
 
+// By what a server tells versions of a file apart.
+struct Version {
+  Version() = default;
+  explicit Version(const http::WebReply& reply) : etag(header(reply, "etag")), changed(header(reply, "last-modified")) {
+    if (etag.starts_with("W/")) etag.erase(0, 2);
+  }
+  // Several machines behind one address may give one file tags of their own; its time is the same on all of them then.
+  bool differs_from(const Version& other) const {
+    const bool tags = !etag.empty() && !other.etag.empty(), times = !changed.empty() && !other.changed.empty();
+    const bool same = (tags && etag == other.etag) || (times && changed == other.changed);
+    return (tags || times) && !same;
+  }
+
+  std::string etag, changed;
+};
+
 struct RangeReply {
   http::WebReply reply;
   int64_t got = 0;
@@ -171,19 +188,7 @@ RangeReply fetch_part(const std::string& url, int64_t offset, std::span<std::byt
 class WebObject final : public ServedObject {
  public:
   // Asks for the first byte, which tells the size, and where redirects lead.
-  explicit WebObject(std::string url) : url_(std::move(url)) {
-    std::byte first{};
-    const RangeReply part = fetch_part(url_, 0, {&first, 1});
-    const ContentRange range = parse_content_range(header(part.reply, "content-range"));
-    std::optional<int64_t> size = part.reply.status == 200 ? parse_length(header(part.reply, "content-length")) : range.size;
-    if (part.reply.status != 200 && part.reply.status != 206 && !(part.reply.status == 416 && size == 0))
-      refuse(part.reply, url_);
-    if (!size)
-      throw ServerError("the server does not say how large it is", "download it, and give the path of the file", false);
-    size_ = *size;
-    tag_ = tag_of(part.reply);
-    direct_ = part.reply.url.empty() ? url_ : part.reply.url;
-  }
+  explicit WebObject(const std::string& url) : WebObject(url, fetch_first(url)) {}
 
   int64_t size() const override { return size_; }
   std::string tag() const override { return tag_; }
@@ -191,34 +196,61 @@ class WebObject final : public ServedObject {
   int64_t read(int64_t offset, std::span<std::byte> out) override {
     out = out.first(static_cast<size_t>(std::min(static_cast<int64_t>(out.size()), size_ - offset)));
     if (out.empty()) return 0;
-    const std::string direct = direct_url();
-    RangeReply part = fetch_part(direct, offset, out);
+    const Place direct = place();
+    RangeReply part = fetch_part(direct.url, offset, out);
     // Addresses to which redirects lead are often good for some minutes only.
-    const bool ran_out = part.reply.status >= 400 && part.reply.status < 500 && direct != url_;
+    const bool ran_out =
+        part.reply.status >= 400 && part.reply.status < 500 && part.reply.status != kNoSuchRange && direct.url != url_;
     if (ran_out) part = fetch_part(url_, offset, out);
-    if (part.reply.status != 200 && part.reply.status != 206) refuse(part.reply, url_);
-    if (ran_out) set_direct_url(part.reply.url);
-    const auto first = parse_content_range(header(part.reply, "content-range")).first;
-    if (part.got != static_cast<int64_t>(out.size()) || (part.reply.status == 206 && first && *first != offset))
+    const ContentRange range = parse_content_range(header(part.reply, "content-range"));
+    const bool is_part = part.reply.status == 206;
+    if ((is_part || part.reply.status == kNoSuchRange) && range.size && *range.size != size_) refuse_replaced();
+    if (part.reply.status != 200 && !is_part) refuse(part.reply, url_);
+    const std::string linked = ran_out ? header(part.reply, "x-linked-etag") : "";
+    if (linked.empty() ? Version(part.reply).differs_from(direct.version) : linked != tag_) refuse_replaced();
+    if (ran_out) move_to(part.reply);
+    if (part.got != static_cast<int64_t>(out.size()) || (is_part && range.first && *range.first != offset))
       throw ServerError("the answer is shorter than what was asked for", "", true);
     return part.got;
   }
 
  private:
-  std::string direct_url() {
-    const std::lock_guard lock(mutex_);
-    return direct_;
+  static constexpr long kNoSuchRange = 416;
+
+  static RangeReply fetch_first(const std::string& url) {
+    std::byte first{};
+    return fetch_part(url, 0, {&first, 1});
   }
-  void set_direct_url(const std::string& url) {
+  WebObject(const std::string& url, const RangeReply& part) : url_(url) {
+    const ContentRange range = parse_content_range(header(part.reply, "content-range"));
+    std::optional<int64_t> size = part.reply.status == 200 ? parse_length(header(part.reply, "content-length")) : range.size;
+    if (part.reply.status != 200 && part.reply.status != 206 && !(part.reply.status == kNoSuchRange && size == 0))
+      refuse(part.reply, url_);
+    if (!size)
+      throw ServerError("the server does not say how large it is", "download it, and give the path of the file", false);
+    size_ = *size;
+    tag_ = tag_of(part.reply);
+    move_to(part.reply);
+  }
+  // Where redirects led, and what the server there says of the file.
+  struct Place {
+    std::string url;
+    Version version;
+  };
+  Place place() {
     const std::lock_guard lock(mutex_);
-    direct_ = url;
+    return place_;
+  }
+  void move_to(const http::WebReply& reply) {
+    const std::lock_guard lock(mutex_);
+    place_ = {reply.url.empty() ? url_ : reply.url, Version(reply)};
   }
 
   const std::string url_;
   int64_t size_ = 0;
   std::string tag_;
   std::mutex mutex_;
-  std::string direct_;  // where redirects led
+  Place place_;
 };
 
 // Files of a repository of the Hub below a folder, and folders. False where there is no such folder.

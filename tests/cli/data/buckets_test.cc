@@ -146,6 +146,26 @@ std::vector<Json> figures_of(const fs::path& run) {
   return figures;
 }
 
+TEST(Buckets, AnObjectThatIsReplacedWhileItIsReadIsRefused) {
+  const TempFolder folder;
+  fs::create_directories(folder / "bucket");
+  const BucketServers servers(folder / "bucket");
+  for (const std::string url : {"s3://data/part", "gs://data/part"}) {
+    store::write_object(url, std::string(300'000, 'a'));
+    const auto file = store::files_at(url).open(url);
+    std::byte part[10];
+    file->read(0, part);
+    store::write_object(url, std::string(1000, 'b'));
+    try {
+      file->read(200'000, part);
+      ADD_FAILURE() << url;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("another version of it took its place while it was read")) << url;
+    }
+    EXPECT_EQ(store::read_object(url).value_or("").size(), 1000u);
+  }
+}
+
 TEST(Buckets, FoldersAreListedOnceAndRecipesAreRead) {
   const TempFolder folder;
   write_images(folder / "bucket/train", 6);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -35,11 +36,12 @@ class Web {
 
   std::map<std::string, std::string> files;
   std::string etag = "\"one\"";
-  std::string secret;  // of the Hub
-  int signature = 0;   // that is good now
-  int failures = 0;    // so many answers are 503
-  int cut = 0;         // and so many too short
-  size_t page = 2;     // entries of a listing's page
+  std::string changed;  // Last-Modified; empty: it is not said
+  std::string secret;   // of the Hub
+  int signature = 0;    // that is good now
+  int failures = 0;     // so many answers are 503
+  int cut = 0;          // and so many too short
+  size_t page = 2;      // entries of a listing's page
   std::vector<std::string> asked;
 
  private:
@@ -73,12 +75,15 @@ class Web {
   }
 
   http::Response part(const std::string& text, const std::string& range) {
-    if (range.empty()) return {.body = text, .headers = {{"ETag", etag}}};
+    http::Pairs version;
+    if (!etag.empty()) version.emplace_back("ETag", etag);
+    if (!changed.empty()) version.emplace_back("Last-Modified", changed);
+    if (range.empty()) return {.body = text, .headers = version};
     const size_t first = std::stoul(range.substr(6)), last = std::stoul(range.substr(range.find('-') + 1));
     if (first >= text.size()) return {.status = 416, .headers = {{"Content-Range", fmt::format("bytes */{}", text.size())}}};
     std::string body = text.substr(first, last - first + 1);
-    const http::Pairs headers = {{"Content-Range", fmt::format("bytes {}-{}/{}", first, first + body.size() - 1, text.size())},
-                                 {"ETag", etag}};
+    http::Pairs headers = version;
+    headers.emplace_back("Content-Range", fmt::format("bytes {}-{}/{}", first, first + body.size() - 1, text.size()));
     if (cut > 0 && body.size() > 1) {
       --cut;
       body.resize(body.size() / 2);
@@ -167,6 +172,42 @@ TEST_F(WebFiles, FailuresThatPassAreTriedAgain) {
   std::string part(1000, '\0');
   file->read(5000, std::as_writable_bytes(std::span(part)));
   EXPECT_EQ(part, text_.substr(5000, 1000));
+}
+
+// Parts of two versions are no file.
+TEST_F(WebFiles, AFileThatIsReplacedWhileItIsReadIsRefused) {
+  const auto second_part = [&](const char* path, const std::function<void()>& meanwhile) -> std::string {
+    web_.files["/a.bin"] = text_;
+    const std::string url = web_.url(path);
+    const auto file = files_at(url).open(url);
+    std::byte part[10];
+    file->read(0, part);
+    meanwhile();
+    try {
+      file->read(200'000, part);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::kData);
+      return error.what();
+    }
+    return "";
+  };
+  const auto replaced = HasSubstr("another version of it took its place while it was read");
+  int number = 0;
+  const auto another_tag = [&] { web_.etag = fmt::format("\"version {}\"", ++number); };
+  for (const char* path : {"/a.bin", "/whole/a.bin", "/moved/a.bin"})
+    EXPECT_THAT(second_part(path, another_tag), replaced) << path;
+  EXPECT_THAT(second_part("/a.bin", [&] { web_.files["/a.bin"] += "more"; }), replaced);
+  EXPECT_THAT(second_part("/a.bin", [&] { web_.files["/a.bin"].resize(1000); }), replaced);
+  web_.changed = "Sat, 28 Nov 2026 10:00:00 GMT";
+  EXPECT_EQ(second_part("/a.bin", another_tag), "") << "two machines have the same file";
+  EXPECT_THAT(second_part("/a.bin",
+                          [&] {
+                            another_tag();
+                            web_.changed = "Sat, 28 Nov 2026 10:00:01 GMT";
+                          }),
+              replaced);
+  web_.etag.clear();
+  EXPECT_THAT(second_part("/a.bin", [&] { web_.changed = "Sat, 28 Nov 2026 10:00:02 GMT"; }), replaced);
 }
 
 TEST_F(WebFiles, WhatCannotBeReadIsSaid) {
