@@ -1,10 +1,8 @@
 #include "train/process/hang_watch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "base/printable.h"
 #include "base/system/process.h"
 #include "base/text/text.h"
+#include "train/process/end_process.h"
 #include "train/process/loop_phases.h"
 
 namespace tessera::train {
@@ -158,8 +157,7 @@ std::unique_ptr<HangWatch> watch_for_hangs(std::shared_ptr<group::Members> membe
     log_error(fmt::format(
         "{}: this process ends (--hang-timeout {}), and the run goes on from its last checkpoint when it is started again", why,
         timeout.count()));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for the log's thread
-    ::_exit(static_cast<int>(Exit::kPreempted));
+    end_process(Exit::kPreempted);
   };
   return std::make_unique<HangWatch>(std::move(members), std::move(loop), timeout, std::move(keep), end, kBetweenLooks);
 }

@@ -1,7 +1,6 @@
 #include "train/process/processes.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +19,7 @@
 #include "host/processes.h"
 #include "pjrt/plugin/error.h"
 #include "recipe/run_identity.h"
+#include "train/process/end_process.h"
 
 namespace tessera::train {
 namespace {
@@ -43,7 +43,7 @@ void end_without(const std::string& who, Exit exit) {
   const bool goes_on = exit == Exit::kPreempted;
   log_line(fmt::format("{}: this process ends too{}", who,
                        goes_on ? ", and the run goes on from its last checkpoint when it is started again" : ""));
-  ::_exit(static_cast<int>(exit));
+  end_process(exit);
 }
 
 // What the plugins of the processes tell each other.

@@ -1,14 +1,13 @@
 #include "train/process/stop_watch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/system/file_calls.h"
+#include "train/process/end_process.h"
 
 namespace tessera::train {
 
@@ -35,8 +34,7 @@ void StopWatch::look() {
       "the run was stopped, and {}: it ends without that file{}\nhelp: see whether the disk answers; the same command "
       "goes on from the last checkpoint",
       text_of(*call), saved ? ", and no step is lost" : ""));
-  std::this_thread::sleep_for(milliseconds(100));  // for the log's thread
-  _exit(static_cast<int>(saved ? stop_.wanted() : Exit::kData));
+  end_process(saved ? stop_.wanted() : Exit::kData);
 }
 
 }  // namespace tessera::train

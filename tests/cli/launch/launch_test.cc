@@ -251,6 +251,9 @@ TEST_F(Launch, AKilledProcessEndsTheOthersAndAllGoOn) {
     const Outcome outcome = run.wait();
     EXPECT_EQ(outcome.exit, 0) << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("process " + victim + " was killed"), HasSubstr("restart 1 of 10")));
+    const std::string left = victim == "0" ? "/log-1.txt" : "/log.txt";
+    EXPECT_THAT(read_file(folder_ / ("killed" + victim + left)),
+                HasSubstr("process " + victim + " is gone: this process ends"));
     EXPECT_TRUE(weights("killed" + victim, "60") == weights("whole", "60"));
   }
 }
