@@ -38,8 +38,8 @@ std::string places() {
   return text;
 }
 
-constexpr int64_t kMaxGpus = 1024;              // of a pod
-constexpr int64_t kMaxSaveTimeout = 1'000'000;  // seconds
+constexpr int64_t kMaxGpus = 1024;           // of a pod
+constexpr int64_t kMaxSaveTimeout = 65'535;  // seconds: what sbatch takes
 
 // Of "2..4".
 launch::Elastic elastic(const std::string& text) {
