@@ -26,7 +26,7 @@ void VersionWatch::look() {
   if (tag_.empty() || replaced_) return;
   try {
     const std::string now = ask_();
-    if (!now.empty() && now != tag_) replaced_ = true;
+    if (!now.empty() && now != tag_ && ask_() == now) replaced_ = true;  // one answer may be damaged on the way
   } catch (const ServerError&) {
     // Where that lasts, reading says so.
   }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 #include "store/servers/object_server.h"
 
 namespace tessera::store {
@@ -18,7 +21,7 @@ class VersionWatchTest : public ::testing::Test {
             [this] {
               ++asked_;
               if (fails_) throw ServerError("busy", "", true);
-              return now_;
+              return std::exchange(damaged_, false) ? "two" : now_;
             },
             every};
   }
@@ -36,6 +39,7 @@ class VersionWatchTest : public ::testing::Test {
   std::string now_ = "one";
   int asked_ = 0;
   bool fails_ = false;
+  bool damaged_ = false;  // its next answer
 };
 
 TEST_F(VersionWatchTest, AnotherVersionIsRefusedFromThenOn) {
@@ -60,6 +64,14 @@ TEST_F(VersionWatchTest, AsksNowAndThenAndWhereReadingFails) {
   now_ = "two";
   watched.read();
   EXPECT_NE(refusal([&] { watched.failed(); }), "");
+}
+
+TEST_F(VersionWatchTest, OneAnswerIsNotBelieved) {
+  VersionWatch watched = watch("one", std::chrono::milliseconds(0));
+  damaged_ = true;
+  watched.read();
+  EXPECT_EQ(asked_, 2);
+  watched.failed();
 }
 
 TEST_F(VersionWatchTest, WithoutATagNothingIsAsked) {
