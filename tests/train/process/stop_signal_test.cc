@@ -132,6 +132,14 @@ TEST(StopWatchDeathTest, NobodyWaitsLongWhereNothingCanBeLost) {
               "writing `run/run.json` has taken [0-9]+ s so far: it ends without that file, and no step is lost");
 }
 
+TEST(StopWatchDeathTest, AWaitIsTold) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      stop_soon(/*saved=*/false, /*repeated=*/false), ::testing::ExitedWithCode(7),
+      "warning: the run was stopped and waits for a file: writing `run/run.json` has taken [0-9]+ s so far; if that goes "
+      "on it ends without the file in 3600 s, and sooner after another signal");
+}
+
 TEST(StopWatchDeathTest, ASignalThatIsRepeatedWaitsNoLonger) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(stop_soon(/*saved=*/false, /*repeated=*/false), ::testing::ExitedWithCode(7), "");
