@@ -20,12 +20,20 @@ constexpr uint32_t kMessage1 = tag_and_type(1, pbf_wire_type::length_delimited);
 constexpr uint32_t kMessage2 = tag_and_type(2, pbf_wire_type::length_delimited);
 constexpr uint32_t kMessage3 = tag_and_type(3, pbf_wire_type::length_delimited);
 
+// Of a label in read_example_entries().
+constexpr int64_t kMaxEntryBytes = 1 << 20;
+
+struct TooMany final : protozero::exception {
+  const char* what() const noexcept override { return "more than kMaxExampleParts"; }
+};
+
 std::string_view view(const protozero::data_view& data) { return {data.data(), data.size()}; }
 
 void read_bytes(pbf_reader list, Feature& feature) {
   feature.kind = FeatureKind::kBytes;
   while (list.next(1, pbf_wire_type::length_delimited)) {
     const std::string_view value = view(list.get_view());
+    if (feature.count == kMaxExampleParts) throw TooMany();
     if (feature.count++ == 0) feature.bytes = value;
     feature.values.push_back(value);
   }
@@ -34,6 +42,7 @@ void read_bytes(pbf_reader list, Feature& feature) {
 void read_integers(pbf_reader list, Feature& feature) {
   feature.kind = FeatureKind::kIntegers;
   const auto add = [&](int64_t value) {
+    if (feature.count == kMaxExampleParts) throw TooMany();
     if (feature.count++ == 0) feature.integer = value;
     feature.integers.push_back(value);
   };
@@ -73,10 +82,12 @@ Feature read_feature(pbf_reader message) {
 // visit(key, Feature message) for every entry.
 template <class Visit>
 void for_each_feature(std::string_view bytes, Visit visit) {
+  int64_t count = 0;
   pbf_reader example(bytes.data(), bytes.size());
   while (example.next(1, pbf_wire_type::length_delimited)) {
     pbf_reader features = example.get_message();
     while (features.next(1, pbf_wire_type::length_delimited)) {
+      if (count++ == kMaxExampleParts) throw TooMany();
       pbf_reader entry = features.get_message();
       std::string_view key;
       pbf_reader feature;
@@ -105,7 +116,7 @@ class FileMessage {
   std::optional<Field> next() {
     while (at_ < end_) {
       uint64_t tag = 0, length = 0;
-      if (!varint(tag)) return fail();
+      if (!varint(tag) || tag >> 3 == 0) return fail();  // zeros, as in the holes of a file, are no fields
       const auto type = static_cast<pbf_wire_type>(tag & 7);
       if (type == pbf_wire_type::varint || type == pbf_wire_type::length_delimited) {
         if (!varint(length)) return fail();
@@ -155,6 +166,7 @@ bool has_key(Window& file, const Extent& entry, std::string_view key) {
 }  // namespace
 
 std::string read_example_entries(Window& file, const Extent& example, std::string_view key) {
+  if (example.length > kMaxSampleBytes) return {};
   std::string found;
   pbf_writer writer(found);
   FileMessage outer(file, example);
@@ -163,6 +175,7 @@ std::string read_example_entries(Window& file, const Extent& example, std::strin
     FileMessage inner(file, features->value);
     while (const auto entry = inner.next()) {
       if (entry->number != 1 || !has_key(file, entry->value, key)) continue;
+      if (entry->value.length > kMaxEntryBytes - static_cast<int64_t>(found.size())) return {};
       const std::string_view bytes = file.get(entry->value.offset, entry->value.length);
       writer.add_message(1, bytes.data(), bytes.size());
     }

@@ -28,15 +28,20 @@ struct Feature {
   std::vector<int64_t> integers;         // all of them
 };
 
-// The features named `keys`, in that order; a feature that the example lacks is kAbsent. Nothing when the bytes are no Example.
+// The most features of an Example, and values of a feature, so that a file takes no more memory than some times its own bytes.
+inline constexpr int64_t kMaxExampleParts = 1 << 20;
+
+// The features named `keys`, in that order; a feature that the example lacks is kAbsent. Nothing when the bytes are no Example,
+// or one with too many parts.
 // Where a key comes twice, the last one counts, as in protobuf.
 std::optional<std::vector<Feature>> parse_example(std::string_view bytes, const std::vector<std::string>& keys);
 
 // Reads of an Example in a file only the feature named `key`, and of its other features only names and sizes. So labels are
-// found without reading images. Empty when the bytes are no Example.
+// found without reading images. Empty when the bytes are no Example, more than a sample may have, or more than 1 MiB of that
+// feature.
 std::string read_example_entries(Window& file, const Extent& example, std::string_view key);
 
-// The keys of all features with their kinds: "image/encoded (bytes)". Empty when the bytes are no Example.
+// The keys of all features with their kinds: "image/encoded (bytes)". Empty where parse_example() gives nothing.
 std::vector<std::string> example_keys(std::string_view bytes);
 
 // An Example with features in the order of their keys as bytes, which is how protobuf writes a map deterministically.

@@ -82,7 +82,7 @@ std::optional<std::string> ExampleSource::read(int64_t index, Sample& sample) co
   std::string_view record;
   if (auto reason = records_->read(record_of(index), sample, record)) return reason;
   const auto features = parse_example(record, keys_);
-  if (!features) return "the record is no tf.train.Example";
+  if (!features) return fmt::format("the record is no tf.train.Example, or has more than {} values in one", kMaxExampleParts);
   return take(*features, sample);
 }
 

@@ -215,6 +215,40 @@ TEST(Example, LabelsAreReadWithoutTheRest) {
   EXPECT_TRUE(example_keys(read_example_entries(window, {6, 0}, "label")).empty());
 }
 
+TEST(Example, LabelsOfAnySizeTakeLittleMemory) {
+  ExampleWriter writer;
+  writer.integer_list("label", std::vector<int64_t>(2 << 20));
+  const std::string large = writer.finish();
+  EXPECT_FALSE(parse_example(large, {"label"}));
+  EXPECT_TRUE(parse_example(large, {"image"})) << "which is not there, and no other feature is read";
+  const BytesFile file(large);
+  Window window(file);
+  EXPECT_EQ(read_example_entries(window, {0, file.size()}, "label"), "");
+
+  std::string features;
+  for (int i = 0; i <= kMaxExampleParts; ++i) features += std::string("\x0a\0", 2);
+  std::string length;
+  for (size_t rest = features.size(); rest > 0; rest >>= 7) length += static_cast<char>((rest & 127) | (rest > 127 ? 128 : 0));
+  EXPECT_TRUE(example_keys("\x0a" + length + features).empty());
+}
+
+// A file whose record is a hole, of more bytes than anybody reads.
+TEST(Example, HolesAreNoExamples) {
+  class Hole final : public store::ReadableFile {
+   public:
+    int64_t size() const override { return int64_t{1} << 40; }
+    void read(int64_t, std::span<std::byte> out) const override {
+      read_ += static_cast<int64_t>(out.size());
+      std::ranges::fill(out, std::byte{0});
+    }
+    mutable int64_t read_ = 0;
+  } hole;
+  Window window(hole);
+  EXPECT_EQ(read_example_entries(window, {0, hole.size()}, "label"), "");
+  EXPECT_EQ(read_example_entries(window, {0, kMaxSampleBytes}, "label"), "");
+  EXPECT_LE(hole.read_, 8 << 10);
+}
+
 TEST(ArrayRecordSource, ReadsTheLibrarysFiles) {
   for (const char* name : {"zstd", "brotli", "snappy", "uncompressed"}) {
     for (const int group : {1, 5}) {
