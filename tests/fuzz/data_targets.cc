@@ -348,15 +348,17 @@ bool tfds_split(std::string_view bytes) {
 }
 
 bool lines(std::string_view bytes) {
-  const BytesFile file(bytes);
-  const std::vector<Extent> found = scan_lines(file);
-  check_extents(found, bytes);
-  for (const Extent& line : found) {
-    const std::string_view text = bytes.substr(static_cast<size_t>(line.offset), static_cast<size_t>(line.length));
-    TESSERA_CHECK(!text.empty() && text.find('\n') == std::string_view::npos);
-  }
-  TESSERA_CHECK(first_line(file).empty() == found.empty());
-  return !found.empty();
+  return parses([&] {
+    const BytesFile file(bytes);
+    const std::vector<Extent> found = scan_lines("fuzz", file);
+    check_extents(found, bytes);
+    for (const Extent& line : found) {
+      const std::string_view text = bytes.substr(static_cast<size_t>(line.offset), static_cast<size_t>(line.length));
+      TESSERA_CHECK(!text.empty() && text.find('\n') == std::string_view::npos && text.find('\0') == std::string_view::npos);
+    }
+    TESSERA_CHECK(first_line("fuzz", file).empty() == found.empty());
+    return !found.empty();
+  });
 }
 
 bool csv(std::string_view bytes) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text/text.h"
+#include "data/formats/lines.h"
 
 namespace tessera::data {
 namespace {
@@ -90,6 +91,7 @@ std::vector<Extent> find_records(const std::string& path, const store::ReadableF
       if (rest.starts_with(kMark)) rest.remove_prefix(kMark.size());
       finder.emplace(separator, static_cast<int64_t>(bytes.size() - rest.size()));
     }
+    expect_no_zeros(path, offset, bytes);
     finder->feed(rest);
     if (first_alone && !finder->records.empty()) break;
   }

@@ -13,7 +13,7 @@
 namespace tessera::data {
 
 // Every record that is not blank, without its end and without a byte-order mark; the header, where there is one, is the first.
-// Throws a data Error that names `path` for text in UTF-16.
+// Throws a data Error that names `path` for text in UTF-16, and as expect_no_zeros() (data/formats/lines.h).
 std::vector<Extent> scan_csv(const std::string& path, const store::ReadableFile& file, char separator);
 
 // The first record; empty when there is none.

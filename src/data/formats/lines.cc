@@ -1,7 +1,9 @@
 #include "data/formats/lines.h"
 
-#include <cstring>
+#include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "base/text/text.h"
 
 namespace tessera::data {
@@ -38,13 +40,14 @@ class LineFinder {
   char last_ = 0;
 };
 
-std::vector<Extent> find_lines(const store::ReadableFile& file, bool first_alone) {
+std::vector<Extent> find_lines(const std::string& path, const store::ReadableFile& file, bool first_alone) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   LineFinder finder;
   std::string bytes;
   for (int64_t offset = 0; offset < file.size(); offset += kLineReadBytes) {
     bytes.resize(static_cast<size_t>(std::min(kLineReadBytes, file.size() - offset)));
     file.read(offset, std::as_writable_bytes(std::span(bytes)));
+    expect_no_zeros(path, offset, bytes);
     std::string_view rest = bytes;
     if (offset == 0 && rest.starts_with(kMark)) {
       rest.remove_prefix(kMark.size());
@@ -59,10 +62,19 @@ std::vector<Extent> find_lines(const store::ReadableFile& file, bool first_alone
 
 }  // namespace
 
-std::vector<Extent> scan_lines(const store::ReadableFile& file) { return find_lines(file, false); }
+void expect_no_zeros(const std::string& path, int64_t offset, std::string_view bytes) {
+  const size_t at = bytes.find('\0');
+  if (at == std::string_view::npos) return;
+  throw data_error(fmt::format("`{}` is no text: byte {} is 0", one_line(path), offset + static_cast<int64_t>(at)), {},
+                   "copy it again where it was damaged; save it as UTF-8 where it is text in UTF-16");
+}
 
-std::string first_line(const store::ReadableFile& file) {
-  const std::vector<Extent> lines = find_lines(file, true);
+std::vector<Extent> scan_lines(const std::string& path, const store::ReadableFile& file) {
+  return find_lines(path, file, false);
+}
+
+std::string first_line(const std::string& path, const store::ReadableFile& file) {
+  const std::vector<Extent> lines = find_lines(path, file, true);
   return lines.empty() ? std::string() : read_extent(file, lines[0]);
 }
 

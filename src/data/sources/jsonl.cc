@@ -12,7 +12,7 @@ namespace {
 
 const ListFormat kFormat = {
     "JSON object",
-    [](const std::string&, const store::ReadableFile& file) { return scan_lines(file); },
+    scan_lines,
     [](const std::string&, std::string_view line, const std::vector<std::string>& names, std::string* problem) {
       return parse_json_fields(line, names, problem);
     },
@@ -23,7 +23,7 @@ ListedColumns choose_jsonl_fields(const FieldArguments& arguments, const std::st
   std::string first;
   try {
     const auto file = store::files_at(path).open(path);
-    first = first_line(*file);
+    first = first_line(path, *file);
   } catch (const Error& error) {
     throw data_error(error.message(), where, error.help());
   }

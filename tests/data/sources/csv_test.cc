@@ -82,6 +82,16 @@ TEST(Csv, DropsSpacesOutsideQuotesAndBlankLines) {
   EXPECT_THROW(scan_csv("test", BytesFile(utf16), ','), Error);
 }
 
+TEST(Csv, ZerosAreNoText) {
+  const std::string text = "image,label\n" + std::string(1'500'000, 'x') + std::string("\0\n", 2);
+  try {
+    scan_csv("table", BytesFile(text), ',');
+    ADD_FAILURE() << "it is taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "`table` is no text: byte 1500012 is 0");
+  }
+}
+
 TEST(Csv, RecordsCrossChunks) {
   const std::string large(1'500'000, 'x');
   EXPECT_EQ(rows_of("a,\"" + large + "\n" + large + "\"\nb,c\n"), (Rows{{"a", large + "\n" + large}, {"b", "c"}}));

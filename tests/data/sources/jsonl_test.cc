@@ -159,13 +159,23 @@ TEST(JsonlSource, OddLinesAreReasons) {
   EXPECT_THAT(reason(*source, 5), HasSubstr("no text `caption`"));
 }
 
+// A block of zeros in the place of lines, as of a hole: of any size.
+TEST(JsonlSource, ZerosAreNoText) {
+  const TempDir dir;
+  write_text(dir / "a", "{\"image\": \"a.png\", \"label\": 1}\n" + std::string(100, '\0') + "\n");
+  EXPECT_THAT(open_error("jsonl(" + (dir / "a") + ")"), HasSubstr("is no text: byte 32 is 0"));
+  write_text(dir / "b", "");
+  std::filesystem::resize_file(dir / "b", int64_t{1} << 36);
+  EXPECT_THAT(open_error("jsonl(" + (dir / "b") + ")"), HasSubstr("is no text: byte 0 is 0"));
+}
+
 TEST(Lines, CrossChunks) {
   std::string text(1'100'000, 'a');
   text += "\nb\n\n" + std::string(2'000'000, ' ') + "\nc";
   const BytesFile file(text);
-  EXPECT_THAT(scan_lines(file), ElementsAre(Extent{0, 1'100'000}, Extent{1'100'001, 1}, Extent{3'100'005, 1}));
-  EXPECT_EQ(first_line(file).size(), 1'100'000u);
-  EXPECT_TRUE(scan_lines(BytesFile("\r\n")).empty());
+  EXPECT_THAT(scan_lines("list", file), ElementsAre(Extent{0, 1'100'000}, Extent{1'100'001, 1}, Extent{3'100'005, 1}));
+  EXPECT_EQ(first_line("list", file).size(), 1'100'000u);
+  EXPECT_TRUE(scan_lines("list", BytesFile("\r\n")).empty());
 }
 
 }  // namespace
