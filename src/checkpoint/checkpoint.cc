@@ -155,13 +155,16 @@ std::vector<size_t> needed_files(store::FileSystem& files, const std::string& pa
   return needed;
 }
 
-LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files) {
-  LatestCheckpoint latest;
-  if (!files.info(directory)) return latest;
-  struct Candidate {
-    DirectoryName name;
-    std::string path;
-  };
+namespace {
+
+struct Candidate {
+  DirectoryName name;
+  std::string path;
+  bool operator==(const Candidate& other) const { return path == other.path; }
+};
+
+// Newest first.
+std::vector<Candidate> list_candidates(const std::string& directory, store::FileSystem& files) {
   std::vector<Candidate> candidates;
   for (const store::FileInfo& entry : files.list(directory)) {
     const auto name = parse_directory_name(entry.name);
@@ -169,24 +172,45 @@ LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& fi
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.name.step > b.name.step; });
+  return candidates;
+}
 
-  bool any_committed = false;
+// The first that is whole, and what is wrong with those before it.
+LatestCheckpoint take_first_whole(const std::vector<Candidate>& candidates, store::FileSystem& files) {
+  LatestCheckpoint latest;
   for (const Candidate& candidate : candidates) {
     if (candidate.name.writer || !files.info(store::join_path(candidate.path, kCommitFile))) {
       const std::string why = candidate.name.writer ? "half-written: the save did not end" : kNoCommit;
       latest.rejected.push_back({candidate.path, why, /*unfinished=*/true});
       continue;
     }
-    any_committed = true;
     try {
       latest.checkpoint = load(candidate.path, files);
-      return latest;
+      break;
     } catch (const Error& error) {
       if (is_elsewhere(error)) throw;  // nothing is damaged
       latest.rejected.push_back({candidate.path, error.message()});
     }
   }
-  if (!any_committed) return latest;
+  return latest;
+}
+
+}  // namespace
+
+LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files) {
+  constexpr int kLooks = 10;
+  if (!files.info(directory)) return {};
+  LatestCheckpoint latest;
+  std::vector<Candidate> candidates = list_candidates(directory, files);
+  // A run that trains may have replaced all that was listed before it was read.
+  for (int look = 0; look < kLooks; ++look) {
+    latest = take_first_whole(candidates, files);
+    if (latest.checkpoint) return latest;
+    std::vector<Candidate> now = list_candidates(directory, files);
+    if (now == candidates) break;
+    candidates = std::move(now);
+  }
+  if (std::ranges::all_of(latest.rejected, &RejectedCheckpoint::unfinished)) return latest;
   std::string reasons;
   for (const RejectedCheckpoint& rejected : latest.rejected) reasons += "\n  " + rejected.path + ": " + rejected.reason;
   throw data_error(fmt::format("no checkpoint in `{}` can be read:{}", directory, reasons), {},

@@ -130,9 +130,9 @@ std::string locate(const std::string& named, const std::string& where) {
 }
 
 // Until a save is whole, its directory has the number of the process that writes it.
-bool saves_now(const std::string& checkpoints) {
-  return std::ranges::any_of(store::local_files().list(checkpoints), [](const store::FileInfo& entry) {
-    const auto name = checkpoint::parse_directory_name(entry.name);
+bool saves_now(const std::vector<checkpoint::RejectedCheckpoint>& rejected) {
+  return std::ranges::any_of(rejected, [](const checkpoint::RejectedCheckpoint& one) {
+    const auto name = checkpoint::parse_directory_name(store::last_part(one.path));
     return name && name->writer && !process_is_dead(*name->writer);
   });
 }
@@ -146,8 +146,8 @@ checkpoint::LoadedCheckpoint load_checkpoint(const std::string& from, SourceKind
   }
   if (!latest.checkpoint) {
     throw data_error("the run has no checkpoint yet", from,
-                     saves_now(checkpoints) ? "its first one is being written: try again in a moment"
-                                            : "train it first; a run that trains saves as `checkpoint.every` says");
+                     saves_now(latest.rejected) ? "its first one is being written: try again in a moment"
+                                                : "train it first; a run that trains saves as `checkpoint.every` says");
   }
   return std::move(*latest.checkpoint);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/commit.h"
+#include "checkpoint/directories.h"
 #include "checkpoint/manager.h"
 #include "checkpoint/snapshots.h"
 #include "store/encoding/crc32c.h"
@@ -313,6 +314,39 @@ TEST(FindLatest, OnlyUnfinishedSavesMeansNoneYet) {
   const LatestCheckpoint latest = find_latest(directory.path());
   EXPECT_FALSE(latest.checkpoint);
   EXPECT_EQ(latest.rejected.size(), 1u);
+}
+
+// A run that trains, seen between the list of its checkpoints and the first look at one: it saves another and removes those.
+class SavesWhenListed : public testing::FaultyFiles {
+ public:
+  SavesWhenListed(const TempDir& directory, int times)
+      : FaultyFiles(store::local_files()), directory_(directory), left_(times) {}
+  std::vector<store::FileInfo> list(const std::string& path) override {
+    auto entries = FaultyFiles::list(path);
+    if (left_-- <= 0) return entries;
+    save(directory_, ++step_);
+    for (const store::FileInfo& entry : entries) remove_checkpoint(store::local_files(), path, entry.name);
+    return entries;
+  }
+
+ private:
+  const TempDir& directory_;
+  int left_;
+  int64_t step_ = 10;
+};
+
+TEST(FindLatest, FollowsARunThatSaves) {
+  const TempDir directory;
+  save(directory, 10);
+  SavesWhenListed files(directory, 3);
+  const LatestCheckpoint latest = find_latest(directory.path(), files);
+  ASSERT_TRUE(latest.checkpoint);
+  EXPECT_EQ(latest.checkpoint->step, 13);
+
+  const TempDir first;
+  store::local_files().make_directories(first / "step_000000011.tmp-1");
+  SavesWhenListed begun(first, 1);
+  EXPECT_EQ(find_latest(first.path(), begun).checkpoint->step, 11);
 }
 
 TEST(Load, ADirectoryThatIsNotThereIsExplained) {
