@@ -22,6 +22,7 @@ std::string help_for(int number) {
     case EROFS: return "choose a directory on a file system that can be written";
     case EFBIG: return "raise the limit of file sizes (ulimit -f), or choose a file system that takes larger files";
     case EIO: return "the disk, or the network that holds it, failed: see what the system's log says (dmesg)";
+    case ELOOP: return "a symbolic link lies there, and what it leads to is left alone: remove the link";
     case ENOTDIR: return "a file lies in the place of a directory: move it away, or name another place";
     case EMFILE: return "raise the limit of open files (ulimit -n)";
     case ENFILE: return "raise the machine's limit of open files (fs.file-max)";

@@ -131,6 +131,8 @@ class FileSystem {
   // off meanwhile, reads as zeros (removing the file is harmless).
   virtual Bytes map(const std::string& path) = 0;
 
+  // Files are written where `path` says: a symbolic link at its end is an IoError (ELOOP), as it leads to what is not the caller's.
+
   // A new, empty file in place of any older one.
   virtual std::unique_ptr<WritableFile> create(const std::string& path) = 0;
   // Writes go to the end; the file is created when missing.

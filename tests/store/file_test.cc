@@ -311,6 +311,19 @@ TEST(LocalFiles, RemoveTreeOfALinkRemovesTheLink) {
   EXPECT_THROW(remove_tree(local_files(), directory / "nowhere"), IoError);
 }
 
+TEST(LocalFiles, WritesDoNotFollowALink) {
+  const TempDir directory;
+  spill(directory / "precious", "text");
+  ASSERT_EQ(symlink((directory / "precious").c_str(), (directory / "link").c_str()), 0);
+  ASSERT_EQ(symlink((directory / "new").c_str(), (directory / "dangling").c_str()), 0);
+  EXPECT_THROW(local_files().create(directory / "link"), IoError);
+  EXPECT_THROW(local_files().append(directory / "link"), IoError);
+  EXPECT_THROW(local_files().truncate(directory / "link", 0), IoError);
+  EXPECT_THROW(local_files().create(directory / "dangling"), IoError);
+  EXPECT_EQ(slurp(directory / "precious"), "text");
+  EXPECT_FALSE(local_files().info(directory / "new"));
+}
+
 // What an open directory does happens in it, wherever it is now, and not where a link in its place leads.
 TEST(LocalFiles, AnOpenDirectoryIsHeldWhateverItsPath) {
   const TempDir directory;

@@ -98,7 +98,7 @@ void ZipArchive::check_sizes(const std::vector<uint64_t>& entries) const {
     if (total > most_bytes()) {
       throw data_error(fmt::format("unpacks to more than {}, from {}", human_bytes(static_cast<double>(total)),
                                    human_bytes(static_cast<double>(file_size_))),
-                       path_, "files of weights pack less; if it is one, write it again without compression");
+                       path_, "images and weights pack less; if it holds these, write it again without compression");
     }
   }
 }

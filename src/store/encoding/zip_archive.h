@@ -26,7 +26,7 @@ class ZipArchive {
   uint64_t size() const;  // entries
   std::string name(uint64_t index) const;
   std::optional<uint64_t> find(const std::string& name) const;
-  // Throws where the entries claim more than a file of weights unpacks to, one by one or together.
+  // Throws where the entries claim more than a file of images or weights unpacks to, one by one or together.
   void check_sizes(const std::vector<uint64_t>& entries) const;
   // Bytes that it unpacks to.
   uint64_t unpacked_size(uint64_t index) const;

@@ -122,7 +122,7 @@ class LocalReadable : public ReadableFile {
 
 class LocalWritable : public WritableFile {
  public:
-  LocalWritable(const std::string& path, int mode) : path_(path), fd_(path, O_WRONLY | O_CREAT | mode, "create") {}
+  LocalWritable(const std::string& path, int mode) : path_(path), fd_(path, O_WRONLY | O_CREAT | O_NOFOLLOW | mode, "create") {}
   // Of a new file `name` in the directory; `path` is for messages.
   LocalWritable(const Descriptor& directory, const std::string& name, const std::string& path)
       : path_(path), fd_(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, "create", path) {}
@@ -326,8 +326,9 @@ class LocalFiles : public FileSystem {
     return std::make_unique<LocalWritable>(path, O_APPEND);
   }
   void truncate(const std::string& path, int64_t size) override {
+    const Descriptor fd(path, O_WRONLY | O_NOFOLLOW, "shorten");
     const FileCall call("shortening", path);
-    if (::truncate(path.c_str(), size) != 0) throw IoError(errno, "shorten", path);
+    if (::ftruncate(fd.get(), size) != 0) throw IoError(errno, "shorten", path);
   }
 
   std::unique_ptr<Directory> open_directory(const std::string& path) override { return std::make_unique<LocalDirectory>(path); }

@@ -138,6 +138,55 @@ TEST(PrepareCoco, SaysWhatIsMissing) {
               ElementsAre("train2017: 1 annotated images are not there, 000000000030.jpg the first; they are left out"));
 }
 
+// What a zip says of a member's size, which is all that is known before it is unpacked.
+void claim_size(const std::string& zip, const std::string& member, uint32_t size) {
+  constexpr size_t kNameAt = 46, kSizeAt = 24;  // in the member's header at the end of the file
+  std::string bytes = testing::as_string(image::testing::read_file(zip));
+  const size_t at = bytes.rfind(member) - kNameAt + kSizeAt;
+  for (size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(size >> 8 * i);
+  write_text(zip, bytes);
+}
+
+TEST(PrepareCoco, RefusesZipsThatUnpackToFarMoreThanTheyHave) {
+  const TempDir dir;
+  const std::string captions = "annotations/captions_train2017.json", first = "train2017/000000000009.jpg";
+  std::string noise(600'000, '\0');
+  uint32_t state = 1;
+  for (char& c : noise) c = static_cast<char>((state = 1664525 * state + 1013904223) >> 24);
+  write_archives(dir, {{captions, noise}});
+  claim_size(dir / "from/annotations_trainval2017.zip", captions, 600u << 20);
+  EXPECT_THAT(failure(Exit::kData, [&] { prepare_set({dir / "from"}, dir / "set"); }),
+              HasSubstr("has 600.00 MiB, more than 512.00 MiB"));
+  EXPECT_FALSE(fs::exists(dir / "set/annotations.partial"));
+
+  write_zip(dir / "bomb.zip", {{first, noise}, {"train2017/000000000025.jpg", noise}});
+  claim_size(dir / "bomb.zip", first, 600u << 20);
+  claim_size(dir / "bomb.zip", "train2017/000000000025.jpg", 600u << 20);
+  EXPECT_THAT(failure(Exit::kData, [&] { prepare_set({dir / "bomb.zip"}, dir / "other"); }),
+              HasSubstr("unpacks to more than 1.17 GiB"));
+  EXPECT_FALSE(fs::exists(dir / "other"));
+}
+
+TEST(PrepareCoco, LinksAreNotFollowed) {
+  const TempDir dir;
+  write_archives(dir);
+  write_text(dir / "precious/file", "text");
+  const fs::path precious = dir / "precious", set = dir / "set";
+  for (const fs::path name :
+       {"annotations.partial", "train2017.finished", "train2017.partial", "train2017.partial/000000000009.jpg"}) {
+    SCOPED_TRACE(name);
+    fs::create_directories((set / name).parent_path());
+    if (name == "train2017.partial") {
+      fs::create_directory_symlink(precious, set / name);
+    } else {
+      fs::create_symlink(precious / "file", set / name);
+    }
+    EXPECT_ANY_THROW(prepare_set({dir / "from"}, set));
+    EXPECT_EQ(content(precious), (std::map<std::string, std::string>{{"file", "text"}}));
+    fs::remove_all(set);
+  }
+}
+
 TEST(PrepareCoco, RefusesBadArchives) {
   const auto with_captions = [](const std::string& captions) { return annotations(captions); };
   const std::vector<std::pair<Members, std::string>> bad_annotations = {

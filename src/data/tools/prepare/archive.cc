@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -87,6 +88,9 @@ class ZipOfImages final : public Archive {
   explicit ZipOfImages(const std::string& path) : path_(path) {
     name_ = path;
     const auto zip = take_reader();
+    std::vector<uint64_t> all(zip->size());
+    std::iota(all.begin(), all.end(), uint64_t{0});
+    zip->check_sizes(all);
     for (uint64_t i = 0; i < zip->size(); ++i) {
       members_.push_back({zip->name(i), static_cast<int64_t>(zip->unpacked_size(i)), static_cast<int64_t>(i), zip->regular(i)});
     }
@@ -129,11 +133,15 @@ class ZipOfImages final : public Archive {
 
 }  // namespace
 
+void Archive::expect_at_most(const ArchiveMember& member, int64_t most) const {
+  if (member.size <= most) return;
+  throw data_error(fmt::format("`{}` of `{}` has {}, more than {}", one_line(member.name), name_,
+                               human_bytes(static_cast<double>(member.size)), human_bytes(static_cast<double>(most))),
+                   {}, "take the archive from where it is published");
+}
+
 std::string Archive::read_all(const ArchiveMember& member, int64_t most) const {
-  if (member.size > most) {
-    throw data_error(fmt::format("`{}` of `{}` has {}, more than {}", one_line(member.name), name_,
-                                 human_bytes(static_cast<double>(member.size)), human_bytes(static_cast<double>(most))));
-  }
+  expect_at_most(member, most);
   std::string out;
   read(member, [&](std::span<const std::byte> part) { out += store::as_text(part); });
   return out;

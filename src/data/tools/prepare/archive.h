@@ -26,7 +26,9 @@ class Archive {
   // A member's bytes, in order and in parts of at most 1 MiB. Throws a data Error where the archive is damaged, and what `take` throws.
   // Thread-safe.
   virtual void read(const ArchiveMember& member, const std::function<void(std::span<const std::byte>)>& take) const = 0;
-  // The whole member. Throws a data Error where it is longer than `most`.
+  // Throws a data Error where the member says that it is longer than `most`.
+  void expect_at_most(const ArchiveMember& member, int64_t most) const;
+  // The whole member. Throws as expect_at_most().
   std::string read_all(const ArchiveMember& member, int64_t most) const;
 
  protected:
@@ -40,6 +42,7 @@ std::shared_ptr<const Archive> open_tar(const std::string& path);
 std::shared_ptr<const Archive> open_inner_tar(const Archive& outer, const ArchiveMember& member);
 // One that is in memory.
 std::shared_ptr<const Archive> open_tar_bytes(std::string bytes, const std::string& name);
+// Throws a data Error where its members would unpack to far more than it has bytes.
 std::shared_ptr<const Archive> open_zip(const std::string& path);
 
 // "./a/b" -> "a/b".

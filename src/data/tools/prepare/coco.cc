@@ -31,6 +31,8 @@ const Published kAnnotations = {"annotations_trainval2017.zip", 252907541, "f4bb
 
 constexpr const char* kClassFile = "classes.txt";
 constexpr size_t kGroupImages = 500;  // images that are unpacked together
+// Of one JSON file; COCO's largest has 448 MiB. Zips of 1 MB may claim a thousand times as much.
+constexpr int64_t kMaxAnnotations = int64_t{512} << 20;
 constexpr const char* kCocoArchives =
     "COCO's are train2017.zip, val2017.zip and annotations_trainval2017.zip, or those of 2014";
 
@@ -120,6 +122,7 @@ class AnnotationFile {
       : where_(fmt::format("{}: {}", archive.name(), one_line(member.name))),
         path_(store::join_path(dir, "annotations.partial")),
         files_(files) {
+    archive.expect_at_most(member, kMaxAnnotations);
     const auto out = files.create(path_);
     archive.read(member, [&](std::span<const std::byte> part) { out->write(part); });
     out->close();

@@ -55,6 +55,7 @@ class Unpacking {
       : plan_(plan),
         options_(options),
         files_(*options.files),
+        dir_(dir),
         final_(store::join_path(dir, plan.folder)),
         work_(final_ + ".partial"),
         journal_path_(final_ + ".finished") {}
@@ -76,7 +77,8 @@ class Unpacking {
   }
 
   void make() {
-    files_.make_directories(work_);
+    files_.make_directories(dir_);
+    make_folder("");
     read_journal();
     for_every_group([&](const UnpackGroup& group) {
       const std::vector<UnpackedFile> files = group.files();
@@ -139,9 +141,14 @@ class Unpacking {
     for (const UnpackedFile& file : files) {
       if (!paths.insert(file.path).second)
         throw data_error(fmt::format("`{}` holds `{}` twice", file.archive->name(), one_line(file.path)));
-      if (const std::string folder = sub_folder(file.path); made.insert(folder).second)
-        files_.make_directories(store::join_path(work_, folder));
+      if (const std::string folder = sub_folder(file.path); made.insert(folder).second) make_folder(folder);
     }
+  }
+
+  // Below the folder that is unpacked; a link in its place leads to what the archives do not hold.
+  void make_folder(const std::string& folder) {
+    const std::string name = store::last_part(work_);
+    store::make_directories_below(files_, dir_, folder.empty() ? name : store::join_path(name, folder));
   }
 
   bool has_size(const UnpackedFile& file, const std::string& path) const {
@@ -223,7 +230,7 @@ class Unpacking {
   const UnpackPlan& plan_;
   const UnpackOptions& options_;
   store::FileSystem& files_;
-  const std::string final_, work_, journal_path_;
+  const std::string dir_, final_, work_, journal_path_;
   UnpackedFolder result_;
   std::set<std::string> finished_;
   std::unique_ptr<store::WritableFile> journal_;
