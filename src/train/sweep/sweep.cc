@@ -177,7 +177,7 @@ class Sweep {
 
   void stop(int signal) {
     if (!result_.stopped) log_line("stopping: the runs that train are saved");
-    result_.stopped = true;
+    result_.stopped = launch::exit_after(signal);
     for (const std::unique_ptr<Running>& running : running_) {
       if (running) running->child->send(signal);
     }

@@ -65,8 +65,9 @@ struct Trial {
 struct SweepResult {
   std::vector<Trial> trials;  // in the order of the variants
   double seconds = 0;
-  size_t rungs = 0;      // of halving, with the one that goes to the end; 0: none
-  bool stopped = false;  // by a signal: those that were running are saved, and the same call goes on with them
+  size_t rungs = 0;  // of halving, with the one that goes to the end; 0: none
+  // By a signal, with this exit code: those that were running are saved, and the same call goes on with them.
+  std::optional<Exit> stopped = {};
 };
 
 // Tells of each run as it ends. A run that is done already is not trained again. SIGTERM, SIGHUP and SIGINT let those that run

@@ -135,6 +135,17 @@ TEST_F(SweepTest, OneProcessTrainsASweep) {
   EXPECT_EQ(run.wait().exit, 130);
 }
 
+// As of `train`: schedulers start again what ends with 75.
+TEST_F(SweepTest, SigtermEndsItWithTheCodeOfThoseThatGoOn) {
+  RunningProgram run({"sweep", "tiny.toml", "seed=0..1", "--jobs", "1", "total=4000 steps"}, folder_.path());
+  const fs::path first = folder_ / "runs/tiny-sweep-1/seed=0/metrics.jsonl";
+  while (run.running() && read_file(first).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  run.send(SIGTERM);
+  const Outcome stopped = run.wait();
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("the same command goes on: tessera sweep"));
+}
+
 // What each run would keep in its own memory is decoded once for all of them.
 TEST_F(SweepTest, RunsShareTheDecodedPicturesOfCachesInMemory) {
   if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no file system in memory";

@@ -396,7 +396,7 @@ class SweepCommand final : public Command {
     if (result.stopped) {
       log_line(
           fmt::format("stopped; the same command goes on: tessera sweep {}{}", shell_line(record.words), flags_->given({})));
-      return Exit::kInterrupted;
+      return *result.stopped;
     }
     record.finished = true;
     sweep::write_record(directory, record);

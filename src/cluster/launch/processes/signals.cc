@@ -30,6 +30,8 @@ BlockedSignals::Signal wait_for(const sigset_t& set, std::chrono::nanoseconds pa
 
 }  // namespace
 
+Exit exit_after(int signal) { return signal == SIGINT ? Exit::kInterrupted : Exit::kPreempted; }
+
 BlockedSignals::BlockedSignals() {
   const sigset_t set = waited_signals();
   pthread_sigmask(SIG_BLOCK, &set, &before_);

@@ -4,7 +4,12 @@
 #include <chrono>
 #include <csignal>
 
+#include "base/error.h"
+
 namespace tessera::launch {
+
+// What a program ends with that one of them asked to end, once its processes have saved.
+Exit exit_after(int signal);
 
 // SIGTERM, SIGHUP, SIGINT and SIGCHLD wait while one lives; what was blocked before is blocked afterwards.
 class BlockedSignals {

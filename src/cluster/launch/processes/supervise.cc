@@ -21,9 +21,6 @@ constexpr std::chrono::seconds kOthersEnd{30};
 constexpr std::chrono::minutes kOthersSave{10};
 constexpr std::chrono::seconds kLongestPause{60};
 
-// Of a launch that this signal ended while no process spoke for the run.
-Exit exit_after(int signal) { return signal == SIGINT ? Exit::kInterrupted : Exit::kPreempted; }
-
 // All processes once, from start to end.
 class Run {
  public:
