@@ -6,7 +6,6 @@
 #include <cmath>
 #include <csignal>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/log.h"
@@ -20,6 +19,7 @@
 #include "store/file.h"
 #include "store/small_file.h"
 #include "train/sweep/halving.h"
+#include "train/sweep/run_words.h"
 #include "train/sweep/score_text.h"
 #include "train/workdir/run_facts.h"
 
@@ -39,30 +39,11 @@ std::optional<train::RunFacts> facts_of(const std::string& run) {
   }
 }
 
-// What a run said that matters: its first error, else its last line.
-class Words {
- public:
-  void add(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) text_ = line;
-    error_ = error_ || line.starts_with("error: ");
-  }
-  std::string text() const {
-    const std::lock_guard lock(mutex_);
-    return text_.starts_with("error: ") ? text_.substr(7) : text_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-  bool error_ = false;
-};
-
 // A trial on its way.
 struct Running {
   Trial* trial = nullptr;
   Clock::time_point start = Clock::now();
-  Words words;
+  RunWords words;
   std::unique_ptr<launch::Child> child;
 };
 
