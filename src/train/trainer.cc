@@ -326,7 +326,7 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     // ---- finish ----
     hang_watch.reset();  // a last save may take as long as it takes
     saver.wait();
-    saver.report();
+    saver.report(/*ended=*/true);
     run.leave();
     const bool saves = run.processes.leads() || run.saves_jointly;
     const bool only_here = run.copy && run.bucket.empty();  // and on its way to the bucket

@@ -165,11 +165,18 @@ void Saver::save_unless_saved() {
   for (const RunControl::Saved& saved : run_.control.take()) saved({step, place_of(step), ""});
 }
 
-void Saver::report() {
+void Saver::report(bool ended) {
   if (const auto slow = time_.warning()) log_warning(*slow);
   if (checkpoints_->last_committed()) run_.workdir.mark_saved();
   while (const auto failure = checkpoints_->poll_failure()) {
-    log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are as they were"));
+    const bool lost = ended && !failure->committed && last_saved().value_or(-1) < failure->step;
+    if (lost) {
+      const auto from = last_saved();
+      log_error(failure->message + (from ? fmt::format("; the same command goes on from step {}", *from)
+                                         : "; the run has no checkpoint, and the same command starts it again"));
+    } else {
+      log_warning(failure->message + (failure->committed ? "" : "; the run goes on, and earlier checkpoints are as they were"));
+    }
   }
 }
 

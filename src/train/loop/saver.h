@@ -37,8 +37,9 @@ class Saver {
   void save(bool owed, const std::function<void()>& line = {});
   // Of a step that is finished. While the run waits for the next one, it may be asked to save again and again.
   void save_unless_saved();
-  // Warns of saves that failed, and of those that are slow. Cheap.
-  void report();
+  // Warns of saves that failed, and of those that are slow. Cheap. Where the run has `ended`, no later save makes up for one that
+  // failed: then it is an error.
+  void report(bool ended = false);
   // The other processes end: what waits for their parts of a checkpoint gives up.
   void stay_alone() { *alone_ = true; }
   // Until nothing is being saved any more.

@@ -3,6 +3,7 @@
 //   …late.png                never comes once there is the file that ODD_FILES_AFTER names; where ODD_FILES_PROCESS is set, to the
 //                            process of that TESSERA_PROCESS_ID alone
 //   what ODD_FILES_SYNC is   a part of whose path: is never on the disk (fsync); the mark is made as above
+//   what ODD_FILES_FULL is   a part of whose path: has no room on the disk (fsync)
 //   …flaky.png               fails with EIO twice before it is read
 // Where ODD_FILES_CLOCK is set, a minute passes at once by the clock of base/system/file_calls.h when somebody begins to wait.
 #include <dlfcn.h>
@@ -76,6 +77,10 @@ extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
 
 extern "C" int fsync(int file) {
   if (const char* part = std::getenv("ODD_FILES_SYNC"); part && has(file, part)) wait_for_ever();
+  if (const char* part = std::getenv("ODD_FILES_FULL"); part && has(file, part)) {
+    errno = ENOSPC;
+    return -1;
+  }
   return static_cast<int>(syscall(SYS_fsync, file));
 }
 

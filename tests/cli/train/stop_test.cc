@@ -116,6 +116,17 @@ TEST_F(Stop, ASaveThatHangsIsNamedAndLeft) {
   EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
 }
 
+// No later save makes up for it, so that it is an error, which says what the same command does.
+TEST_F(Stop, ALastSaveThatFailsIsAnError) {
+  auto environment = odd_files();
+  environment["ODD_FILES_FULL"] = "/step_000000006.tmp";
+  const Outcome end = run_program(command("run"), folder_.path(), environment);
+  EXPECT_EQ(end.exit, 3) << end.err;
+  EXPECT_THAT(end.err, ContainsRegex("error: the checkpoint of step 6 could not be saved: .*No space left on device"));
+  EXPECT_THAT(end.err, ContainsRegex("the same command (goes on from step [1-5]|starts it again)"));
+  EXPECT_EQ(run_program(command("run"), folder_.path()).exit, 0);
+}
+
 // The run is done and saved, and its plot hangs: the exit code is the signal's.
 TEST_F(Stop, AFileThatHangsAfterTheLastSaveCostsNoStep) {
   auto environment = odd_files();
