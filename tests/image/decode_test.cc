@@ -318,6 +318,36 @@ TEST(Decode, RefusesHugeImagesBeforeTakingMemory) {
   EXPECT_FALSE(small.decode(encode_jpeg(photo(100, 100)), image));
 }
 
+// Black, as a BMP of one row.
+std::vector<uint8_t> one_row(uint32_t width) {
+  constexpr uint32_t kHeader = 54;
+  const uint32_t row = (3 * width + 3) / 4 * 4;
+  std::vector<uint8_t> file(kHeader + row);
+  const auto put = [&](size_t at, uint32_t value) {
+    for (size_t i = 0; i < 4; ++i) file[at + i] = static_cast<uint8_t>(value >> 8 * i);
+  };
+  file[0] = 'B', file[1] = 'M';
+  put(2, kHeader + row);
+  put(10, kHeader);
+  put(14, 40);  // of the second header
+  put(18, width);
+  put(22, 1);
+  put(26, 1 | 24 << 16);  // planes, bits of a pixel
+  put(34, row);
+  return file;
+}
+
+TEST(Decode, RefusesSidesThatResizingCouldNotTake) {
+  Decoder decoder;
+  Image image;
+  ImageInfo info;
+  EXPECT_FALSE(decoder.decode(one_row(kMaxSide), image));
+  EXPECT_EQ(image.width(), kMaxSide);
+  const std::vector<uint8_t> longer = one_row(kMaxSide + 1);
+  EXPECT_EQ(reason(decoder.decode(longer, image)), "1048577x1 pixels: a side is over the limit of 1048576");
+  EXPECT_EQ(reason(decoder.probe(longer, info)), "1048577x1 pixels: a side is over the limit of 1048576");
+}
+
 TEST(Image, KeepsItsMemoryUnlessItWasHuge) {
   Image image(100, 100);
   image.reset(10, 10);

@@ -98,6 +98,9 @@ SampleError DecodeMeter::check_size(int64_t width, int64_t height) const {
   if (width > limits_.pixels / height) {
     return DecodeFailure{fmt::format("{}x{} pixels are over the limit of {}", width, height, limits_.pixels)};
   }
+  if (std::max(width, height) > kMaxSide) {
+    return DecodeFailure{fmt::format("{}x{} pixels: a side is over the limit of {}", width, height, kMaxSide)};
+  }
   return std::nullopt;
 }
 
