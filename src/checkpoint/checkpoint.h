@@ -64,9 +64,9 @@ struct LatestCheckpoint {
   std::vector<RejectedCheckpoint> rejected;    // newer ones that are half-written or damaged, newest first
 };
 
-// The newest checkpoint in `directory` that is whole, also while a run saves there and removes older ones. No directory means none. When there are committed ones but all are
-// damaged, throws a data error that lists each with its reason: starting from scratch over lost work must be somebody's
-// decision. Throws expect_all_here()'s where files of the newest are on other hosts.
+// The newest checkpoint in `directory` that is whole, also while a run saves there and removes older ones. No directory means
+// none. When there are committed ones but all are damaged, throws a data error that lists each with its reason: starting from
+// scratch over lost work must be somebody's decision. Throws expect_all_here()'s where files of the newest are on other hosts.
 LatestCheckpoint find_latest(const std::string& directory, store::FileSystem& files = store::local_files());
 
 }  // namespace tessera::checkpoint
