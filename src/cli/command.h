@@ -59,7 +59,8 @@ struct RecipeWords {
   std::vector<std::string> overrides;
 };
 RecipeWords recipe_words(const std::vector<std::string>& words, std::string_view command);
-// The same, read; `lr=RATE` is the rate of the recipe's schedule (cli/rate_setting.h). The recipe's text goes into the crash file, should there be one.
+// The same, read; `lr=RATE` is the rate of the recipe's schedule (cli/rate_setting.h). The recipe's text goes into the crash file,
+// should there be one.
 config::Section load_recipe(const RecipeWords& words);
 
 // A flag that must be given.

@@ -121,8 +121,8 @@ constexpr const char* kWorkers = R"(  - name: workers
             terminationGracePeriodSeconds: {1}  # for the last checkpoint
 )";
 
-// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator. {4}: seconds. A JobSet makes its jobs anew for each start, so that the
-// job's UID tells the starts apart, and JobSets that share an etcd.
+// {0}: image. {1}: command. {2}: number of processes. {3}: the coordinator. {4}: seconds. A JobSet makes its jobs anew for each
+// start, so that the job's UID tells the starts apart, and JobSets that share an etcd.
 constexpr const char* kContainer = R"(            containers:
             - name: tessera
               image: {0}

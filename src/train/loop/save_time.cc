@@ -17,9 +17,8 @@ std::optional<std::string> SaveTime::warning() {
   if (!given_ || told_ || 2 * longest < *given_) return std::nullopt;
   told_ = true;
   return fmt::format(
-      "saving a checkpoint took {}, and the last one has {} s from the signal that asks for it (--save-timeout): where it "
-      "takes "
-      "longer, the run goes on from the checkpoint before; `tessera launch --save-timeout {}` gives it more",
+      "saving a checkpoint took {}, and the last one has {} s from the signal that asks for it (--save-timeout); where it "
+      "takes longer, the run goes on from the one before; `tessera launch --save-timeout {}` gives it more",
       human_duration(std::chrono::duration<double>(longest).count()), given_->count(),
       std::chrono::ceil<std::chrono::seconds>(4 * longest).count());
 }

@@ -15,9 +15,10 @@ struct Axis {
   std::vector<std::string> values;  // as they stand behind key=
 };
 
-// Of "seed=0..4" (whole numbers, both ends included), "data.fold=0..4/5" (0/5, 1/5, …) or "optimizer.lr=1e-4,3e-4": values between commas outside of quotes and
-// brackets. Nothing for a word that gives a key one value: "total=10 epochs", "model.depths=[1, 2]", and options in one text, as
-// "early_stop=val/loss, patience=5 epochs". A usage Error for a range that is empty or has more than 1,000 numbers.
+// Of "seed=0..4" (whole numbers, both ends included), "data.fold=0..4/5" (0/5, 1/5, …) or "optimizer.lr=1e-4,3e-4": values between
+// commas outside of quotes and brackets. Nothing for a word that gives a key one value: "total=10 epochs", "model.depths=[1, 2]",
+// and options in one text, as "early_stop=val/loss, patience=5 epochs". A usage Error for a range that is empty or has more than
+// 1,000 numbers.
 std::optional<Axis> parse_axis(const std::string& word);
 
 using Variant = std::vector<std::pair<std::string, std::string>>;  // key and value, in the order of the axes
