@@ -163,7 +163,7 @@ TEST(JsonlSource, OddLinesAreReasons) {
 TEST(JsonlSource, ZerosAreNoText) {
   const TempDir dir;
   write_text(dir / "a", "{\"image\": \"a.png\", \"label\": 1}\n" + std::string(100, '\0') + "\n");
-  EXPECT_THAT(open_error("jsonl(" + (dir / "a") + ")"), HasSubstr("is no text: byte 32 is 0"));
+  EXPECT_THAT(open_error("jsonl(" + (dir / "a") + ")"), HasSubstr("is no text: byte 31 is 0"));
   write_text(dir / "b", "");
   std::filesystem::resize_file(dir / "b", int64_t{1} << 36);
   EXPECT_THAT(open_error("jsonl(" + (dir / "b") + ")"), HasSubstr("is no text: byte 0 is 0"));

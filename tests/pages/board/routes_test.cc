@@ -388,7 +388,7 @@ TEST_F(RoutesTest, PrometheusGetsTheNewest) {
 TEST_F(RoutesTest, PrometheusReadsOddNames) {
   testing::make_run(dir_.path(), R"(a"b\c)", {"cat", "dog"});
   runs_->scan();
-  EXPECT_THAT(ask("/metrics").body, HasSubstr(R"(tessera_run_state{run="a\"b\\c",state="done"} 1)"
+  EXPECT_THAT(ask("/metrics").body, HasSubstr(R"(tessera_step{run="a\"b\\c"} 0)"
                                               "\n"));
 }
 

@@ -132,7 +132,7 @@ TEST(Report, SetsThePlanBesideWhatAChipDid) {
           fmt::format("total = \"100 steps\"\ndtype = \"{}\"\n{}", dtype, recipe.substr(recipe.find("[data]"))));
     write_report({run});
     const std::string text = check_html(slurp(run + "/report/index.html")).text;
-    EXPECT_THAT(text, HasSubstr(fmt::format("{:.4g} images a second; {:.1f} % of that was reached (MFU)", 2 * peak / 3e12,
+    EXPECT_THAT(text, HasSubstr(fmt::format("{:.4g} images a second; {:.1f}\u00a0% of that was reached (MFU)", 2 * peak / 3e12,
                                             100 * 10 * 3e12 / (2 * peak))));
     for (const char* part : {"3.00 MiB of a device", "5.00 MiB", "141.00 GiB", "30 TFLOP/s of products on 2 devices"}) {
       EXPECT_THAT(text, HasSubstr(part)) << dtype;
