@@ -11,6 +11,13 @@ fail() { echo "dev_test: $1" && exit 1; }
 
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
+
+# The first thing that fails ends a command, and the file may become another one meanwhile.
+sed '/^# Tests take the functions alone/i cmd_format() { echo "}" >>dev; [[ ! -e failing ]]; echo went on; }' dev >"$place/dev"
+[[ $(bash "$place/dev" format 2>&1) == "went on" ]] || fail "a replaced ./dev: $(bash "$place/dev" format 2>&1)"
+touch "$place/failing"
+if said=$(bash "$place/dev" format 2>&1) || [[ $said == *"went on"* ]]; then fail "a command whose step failed went on"; fi
+
 mkdir -p "$place"/{.deps/log,.deps/venv/bin,tools/setup,tmp}
 cp tools/setup/headers.txt "$place/tools/setup/"
 cd "$place"
