@@ -22,8 +22,8 @@ std::string schedule_with_rate(config::Section recipe, const std::string& rate) 
   const auto number = parse_number(rate);
   if (!number || !std::isfinite(*number) || *number < 0) {
     throw usage_error(fmt::format("`lr` is the rate of the recipe's schedule, and is \"{}\"", rate), "override lr=" + rate,
-                      "a number, as lr=3e-4; a schedule is 'optimizer.lr=cosine(3e-4, warmup=5 %)', and several rates are "
-                      "for tessera sweep");
+                      "a number, as lr=3e-4; a schedule is 'optimizer.lr=cosine(3e-4, warmup=5 %)', and of several rates, "
+                      "as lr=3e-4,1e-3, tessera sweep makes runs");
   }
   return "optimizer.lr=" + optim::with_rate(recipe.section("optimizer").text("lr", "1e-3"), rate);
 }

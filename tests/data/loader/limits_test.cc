@@ -226,10 +226,10 @@ TEST(Limits, BindWhatAResizeMakes) {
   EXPECT_EQ(run("decode | resize(300) | central_crop(20)", narrow, {.bytes = 200'000}),
             "resizing would make 300x300 pixels, 263.67 KiB, which is over the limit of 195.31 KiB");
   // Sides past what an int holds.
-  const File line = png_of(1, 90'000'000, 1);
-  for (const char* chain : {"decode | resize_small(224) | central_crop(224)",
-                            "decode | resize_small(224, library=tensorflow) | central_crop(224)"}) {
-    EXPECT_THAT(run(chain, line), HasSubstr("resizing would make 224x2147483647 pixels")) << chain;
+  const File line = png_of(1, 1'000'000, 1);
+  for (const char* chain : {"decode | resize_small(2240) | central_crop(224)",
+                            "decode | resize_small(2240, library=tensorflow) | central_crop(224)"}) {
+    EXPECT_THAT(run(chain, line), HasSubstr("resizing would make 2240x2147483647 pixels")) << chain;
   }
 }
 

@@ -133,7 +133,7 @@ class SweepCommand final : public Command {
         axes_.push_back(std::move(*axis));
       } else {
         fixed.emplace(trim(std::string_view(word).substr(0, word.find('='))));
-        recipe_.overrides.push_back(is_rate_setting(word) ? word_of(kRate, word.substr(3)) : word);
+        recipe_.overrides.push_back(word);
       }
     }
     for (const sweep::Axis& axis : axes_) {  // the one value would count for nothing
