@@ -141,7 +141,7 @@ SampleError run_chain(const std::string& decode, const std::string& name, const 
                     data::PpUse::kEval);
   data::PpScratch scratch;
   image.reset(like.width(), like.height());
-  const SampleError failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
+  SampleError failed = pp.run(read_file(kImages / name), {}, scratch, image.row(0));
   repairs = scratch.repairs;
   return failed;
 }

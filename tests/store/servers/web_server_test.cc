@@ -21,9 +21,7 @@ namespace tessera::store {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr const char* kRepository = "/datasets/owner/photos";
 
