@@ -1,8 +1,24 @@
 #include "support/paths.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 namespace tessera::testing {
+namespace {
+
+// As it was called: a program that was built anew meanwhile has another path in /proc.
+std::string executable() {
+  static const std::string path = [] {
+    std::string found = std::filesystem::read_symlink("/proc/self/exe");
+    constexpr std::string_view kGone = " (deleted)";
+    if (found.ends_with(kGone)) found.resize(found.size() - kGone.size());
+    return found;
+  }();
+  return path;
+}
+
+}  // namespace
 
 std::string source_path(const std::string& inside) { return TESSERA_SOURCE_DIR "/" + inside; }
 std::string cpu_plugin_path() { return TESSERA_CPU_PLUGIN; }
@@ -17,7 +33,13 @@ std::string references_path(const std::string& name) {
   const std::string path = source_path(".deps/" + name);
   return std::filesystem::exists(path + "/requirements.txt") ? path : "";
 }
-std::string cache_path() { return std::filesystem::read_symlink("/proc/self/exe").string() + ".cache"; }
+std::string build_cache_path() { return executable() + ".cache"; }
+std::string cache_path() {
+  const char *home = std::getenv("HOME"), *named = std::getenv("XDG_CACHE_HOME");
+  const std::string caches = named && *named == '/' ? named : home && *home == '/' ? std::string(home) + "/.cache" : "";
+  return caches.empty() ? build_cache_path()
+                        : caches + "/tessera-tests/" + std::filesystem::path(executable()).filename().string();
+}
 std::string test_sources_path() { return TESSERA_BUILD_DIR "/tests/sources.txt"; }
 std::string odd_files_path() { return TESSERA_BUILD_DIR "/tests/libodd_files.so"; }
 std::string fake_plugin_path(int number) { return TESSERA_BUILD_DIR "/tests/libfake_plugin_" + std::to_string(number) + ".so"; }

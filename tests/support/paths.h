@@ -26,8 +26,11 @@ std::string jax_python_path();
 // An environment that tools/references/run.sh makes, of the name "references" (timm and torch) or "references-transformers"; empty
 // where it is not whole. Looked up when asked for: ./dev test makes both while it builds.
 std::string references_path(const std::string& name);
-// Where this test program keeps compiled programs, for its next process and its next time.
+// Where this test program keeps compiled programs, for its next process and its next time, in any checkout: beside what compilers
+// keep, in the user's directory of caches. Without one, as build_cache_path().
 std::string cache_path();
+// What it keeps of this build.
+std::string build_cache_path();
 // A file with one line for each source of the test programs, relative to tests/.
 std::string test_sources_path();
 // A library to preload (tests/cli/odd_files).

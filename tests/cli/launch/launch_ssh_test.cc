@@ -51,7 +51,7 @@ class SshServers {
   // A server on that address, started by words before its own: {"ip", "netns", "exec", "x"}. Again where one was killed. What
   // hosts keep of a launch stays from test to test, since the plugin is large, unless the host has another home.
   void serve(const std::string& name, const std::string& address, std::vector<std::string> words = {},
-             const std::string& home = testing::cache_path() + "/launch_home") {
+             const std::string& home = testing::build_cache_path() + "/launch_home") {
     fs::remove(folder_ / ("log_" + name));
     const std::string key = read_file(folder_ / "host.pub");
     append("known", fmt::format("[{}]:{} {}", address, port_, key));
