@@ -71,6 +71,7 @@ namespace {
 std::mutex g_mutex;
 std::string g_status;
 std::function<void(const std::string&)> g_listener, g_line_listener;
+FinishLines g_finish_lines;
 
 void write_all(std::string_view text) {
   while (!text.empty()) {
@@ -163,9 +164,19 @@ void set_warning_listener(std::function<void(const std::string&)> listener) {
   g_listener = std::move(listener);
 }
 
-void set_line_listener(std::function<void(const std::string&)> listener) {
+void set_line_listener(std::function<void(const std::string&)> listener, FinishLines finish) {
   const std::lock_guard lock(g_mutex);
   g_line_listener = std::move(listener);
+  g_finish_lines = std::move(finish);
+}
+
+void finish_lines(std::chrono::milliseconds patience) {
+  FinishLines finish;
+  {
+    const std::lock_guard lock(g_mutex);
+    finish = g_finish_lines;
+  }
+  if (finish) finish(patience);
 }
 
 void log_error(std::string_view text) { show_line(styled("error: ", Style::kRed) + printable_message(text), true); }

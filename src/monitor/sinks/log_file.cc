@@ -61,11 +61,21 @@ struct LogFile::Lines {
     if (thread) return thread->put(std::move(record));
     before.push_back(std::move(record));
   }
+
+  // The thread may have something to say meanwhile, which must not wait for this.
+  void finish(std::chrono::milliseconds patience) {
+    {
+      const std::lock_guard lock(mutex);
+      if (std::exchange(finished, true)) return;
+    }
+    if (thread) thread->finish(patience);
+  }
 };
 
 LogFile::LogFile(const std::string& first_line, store::FileSystem& files) : lines_(std::make_shared<Lines>()), files_(files) {
   lines_->add(first_line);
-  set_line_listener([lines = lines_](const std::string& line) { lines->add(line); });
+  set_line_listener([lines = lines_](const std::string& line) { lines->add(line); },
+                    [lines = lines_](std::chrono::milliseconds patience) { lines->finish(patience); });
 }
 
 LogFile::~LogFile() { finish(); }
@@ -79,14 +89,13 @@ void LogFile::open(const std::string& path) {
 
 void LogFile::add(const std::string& line) { lines_->add(line); }
 
-// The thread may have something to say meanwhile, which must not wait for this.
 void LogFile::finish(std::chrono::milliseconds patience) {
   {
     const std::lock_guard lock(lines_->mutex);
-    if (std::exchange(lines_->finished, true)) return;
+    if (lines_->finished) return;
   }
   set_line_listener(nullptr);
-  if (lines_->thread) lines_->thread->finish(patience);
+  lines_->finish(patience);
 }
 
 }  // namespace tessera::monitor

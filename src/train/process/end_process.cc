@@ -3,12 +3,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <thread>
+
+#include "base/line_listener.h"
 
 namespace tessera::train {
 
 void end_process(Exit code) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  finish_lines(std::chrono::seconds(2));
   ::_exit(static_cast<int>(code));
 }
 

@@ -5,7 +5,7 @@
 
 namespace tessera::train {
 
-// At once, but for the moment in which the log's thread writes what was said last.
+// Once the log has what was said last, or after two seconds: its disk may be what hangs.
 [[noreturn]] void end_process(Exit code);
 
 }  // namespace tessera::train

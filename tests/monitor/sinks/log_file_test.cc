@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "base/line_listener.h"
 #include "base/log.h"
 #include "monitor/sinks/sink_thread.h"
 #include "store/faulty_files.h"
@@ -54,6 +55,16 @@ TEST_F(LogFileTest, HasEveryLineWithTheTimeInUtc) {
   EXPECT_THAT(text(), MatchesRegex(time + "start    one\n" + time + "before there is a file\n" + time +
                                    "warning: of two lines\n" + time + "  this is the second\n" + time + "error: the end\n"));
   EXPECT_FALSE(store::local_files().info(dir_ / "other.txt")) << "the first file that is opened is the log's";
+}
+
+// As a process that ends from another thread does.
+TEST_F(LogFileTest, IsWrittenByWhoeverEndsTheProcess) {
+  LogFile log("start    one");
+  log.open(path_);
+  for (int i = 0; i < 100; ++i) log_line("many");
+  log_line("the last");
+  finish_lines(std::chrono::minutes(1));
+  EXPECT_THAT(text(), ::testing::EndsWith(" the last\n"));
 }
 
 TEST_F(LogFileTest, StartsAppend) {
