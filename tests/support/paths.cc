@@ -1,5 +1,7 @@
 #include "support/paths.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -37,8 +39,11 @@ std::string build_cache_path() { return executable() + ".cache"; }
 std::string cache_path() {
   const char *home = std::getenv("HOME"), *named = std::getenv("XDG_CACHE_HOME");
   const std::string caches = named && *named == '/' ? named : home && *home == '/' ? std::string(home) + "/.cache" : "";
-  return caches.empty() ? build_cache_path()
-                        : caches + "/tessera-tests/" + std::filesystem::path(executable()).filename().string();
+  const std::string all = caches + "/tessera-tests";
+  std::error_code refused;
+  if (!caches.empty()) std::filesystem::create_directories(all, refused);
+  if (caches.empty() || refused || ::access(all.c_str(), W_OK) != 0) return build_cache_path();
+  return all + "/" + std::filesystem::path(executable()).filename().string();
 }
 std::string test_sources_path() { return TESSERA_BUILD_DIR "/tests/sources.txt"; }
 std::string odd_files_path() { return TESSERA_BUILD_DIR "/tests/libodd_files.so"; }

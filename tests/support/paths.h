@@ -27,7 +27,7 @@ std::string jax_python_path();
 // where it is not whole. Looked up when asked for: ./dev test makes both while it builds.
 std::string references_path(const std::string& name);
 // Where this test program keeps compiled programs, for its next process and its next time, in any checkout: beside what compilers
-// keep, in the user's directory of caches. Without one, as build_cache_path().
+// keep, in the user's directory of caches. Where there is none to write to, as build_cache_path().
 std::string cache_path();
 // What it keeps of this build.
 std::string build_cache_path();
