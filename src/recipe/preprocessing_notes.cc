@@ -23,11 +23,13 @@ bool same_values(const data::PixelScale& a, const data::PixelScale& b) {
   return close(a.scale, b.scale) && close(a.offset, b.offset);
 }
 
+bool scales_values(const Call& call) { return call.name == "normalise" || call.name.ends_with("value_range"); }
+
 // What the chain says of values: those of its ops that scale them.
 std::string values_of(const data::Pp& pp) {
   std::vector<std::string> ops;
   for (const Call& call : parse_chain(pp.text())) {
-    if (call.name == "normalise" || call.name.ends_with("value_range")) ops.push_back(call.text);
+    if (scales_values(call)) ops.push_back(call.text);
   }
   return ops.empty() ? "0 to 255" : join(ops, " | ");
 }
@@ -117,6 +119,16 @@ std::optional<std::string> weights_note(const Recipe& recipe, const std::string&
   if (differences.empty()) return std::nullopt;
   return fmt::format("the weights are used to other images, in {}; theirs for evaluation: \"{}\"", join(differences, ", "),
                      weights_pp);
+}
+
+std::string size_and_values(const Recipe& recipe) {
+  const models::InputShape& input = recipe.model->input();
+  std::string chain = input.width == input.height ? fmt::format("decode | resize({})", input.width)
+                                                  : fmt::format("decode | resize({}, {})", input.width, input.height);
+  for (const Call& call : parse_chain(recipe.data.options.pp)) {
+    if (scales_values(call) || call.name == "grayscale") chain += " | " + call.text;
+  }
+  return chain;
 }
 
 }  // namespace tessera::recipe

@@ -19,4 +19,8 @@ std::vector<std::string> evaluation_notes(const Recipe& recipe);
 // training's may be random. Nothing where all is the same, or the chain is empty.
 std::optional<std::string> weights_note(const Recipe& recipe, const std::string& weights_pp);
 
+// A chain that makes images of the size and the values that training's have, for a recipe whose evaluators say none:
+// "decode | resize(16) | value_range(-1, 1)".
+std::string size_and_values(const Recipe& recipe);
+
 }  // namespace tessera::recipe

@@ -12,9 +12,9 @@
 #include "base/system/file_calls.h"
 #include "base/system/innermost_phase.h"
 #include "base/system/spans.h"
-#include "base/text/text.h"
 #include "monitor/plot.h"
 #include "pjrt/plugin/error.h"
+#include "recipe/preprocessing_notes.h"
 #include "train/control/control_socket.h"
 #include "train/loop/after_step.h"
 #include "train/loop/compiling.h"
@@ -47,21 +47,6 @@ void draw_plot(const Run& run) {
   }
 }
 
-// The size and the values that training's images have.
-std::string size_and_values(const recipe::Recipe& recipe) {
-  const models::InputShape& input = recipe.model->input();
-  const bool square = input.width == input.height;
-  std::string chain = fmt::format("decode | resize({})",
-                                  square ? fmt::format("{}", input.width) : fmt::format("{}, {}", input.width, input.height));
-  for (const std::string& step : split(recipe.data.options.pp, '|')) {
-    const std::string op(trim(step));
-    const bool of_values =
-        op.starts_with("normali") || op.starts_with("grayscale") || op.find("value_range") != std::string::npos;
-    if (of_values) chain += " | " + op;
-  }
-  return chain;
-}
-
 TrainResult result_of(const Run& run, Exit exit, NamedScores scores = {}) {
   TrainResult result;
   const state::Progress& progress = run.progress;
@@ -73,7 +58,7 @@ TrainResult result_of(const Run& run, Exit exit, NamedScores scores = {}) {
   result.classifier = run.recipe.model->classifier() != nullptr;
   result.captioner = run.recipe.model->captioner() != nullptr;
   result.evaluators = !run.recipe.evals.empty();
-  if (!result.evaluators) result.pp = size_and_values(run.recipe);
+  if (!result.evaluators) result.pp = recipe::size_and_values(run.recipe);
   result.workdir = run.home;
   const bool tells = run.bucket.empty() || run.processes.leads();  // of the others nobody asks, and each look costs
   if (tells && run.has_checkpoint(progress.step)) result.checkpoint = run.checkpoint_path(progress.step);

@@ -24,9 +24,7 @@ size_t token_field(const data::Batch& batch, const objectives::TokenInput& token
 
 DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, data::Batch batch, const data::Pp& pp,
                          const objectives::Inputs& inputs)
-    : arguments_(static_cast<size_t>(mesh.devices())),
-      image_bytes_(static_cast<size_t>(pp.height() * pp.width() * 3)),
-      batch_(std::make_unique<data::Batch>(std::move(batch))) {
+    : arguments_(static_cast<size_t>(mesh.devices())), batch_(std::make_unique<data::Batch>(std::move(batch))) {
   const auto send = [&](const char* name, const void* values, const TensorType& type) {
     std::vector<pjrt::Upload> uploads = state::send_rows(client, mesh, values, type);
     for (size_t device = 0; device < uploads.size(); ++device) {
@@ -52,8 +50,9 @@ DeviceBatch::DeviceBatch(const pjrt::Client& client, const mesh::Mesh& mesh, dat
 bool DeviceBatch::images_alike() const {
   if (batch_->rows() < kLeastAlike) return false;
   const uint8_t* const first = batch_->images();
+  const size_t bytes = batch_->image_bytes() / static_cast<size_t>(batch_->rows());
   for (int64_t i = 1; i < batch_->rows(); ++i) {
-    if (std::memcmp(first, first + static_cast<size_t>(i) * image_bytes_, image_bytes_) != 0) return false;
+    if (std::memcmp(first, first + static_cast<size_t>(i) * bytes, bytes) != 0) return false;
   }
   return true;
 }
@@ -65,7 +64,6 @@ DeviceBatch::DeviceBatch(DeviceBatch&&) noexcept = default;
 DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
   release();
   arguments_ = std::move(other.arguments_);
-  image_bytes_ = other.image_bytes_;
   uploads_ = std::move(other.uploads_);
   batch_ = std::move(other.batch_);
   return *this;

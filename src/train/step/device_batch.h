@@ -31,7 +31,6 @@ class DeviceBatch {
  private:
   void release() noexcept;
   state::DeviceArrays arguments_;
-  size_t image_bytes_ = 0;  // of one
   std::vector<pjrt::Event> uploads_;
   std::unique_ptr<data::Batch> batch_;
 };
