@@ -294,8 +294,8 @@ void tell_missing_image(const Source& source, const std::string& table, const st
                                one_line(named + suffix), one_line(folder.empty() ? "." : folder.string()), help));
 }
 
-// A table that a spreadsheet saved in its own encoding names files and classes that nobody finds; without the warning each file is
-// no more than missing. True where one is told.
+// Spreadsheets save tables in encodings of their own, in which names of files and classes are others. Warns of that, so that the
+// files are not just missing. Returns whether it did.
 bool tell_other_encoding(const Source& source, const std::string& table) {
   constexpr int64_t kRows = 1000;  // one of a server's, where each may be a request
   std::string found;
