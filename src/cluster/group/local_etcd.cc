@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +32,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTries = 5;  // of ports that were free a moment ago
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kPatience{30}, kPortPatience{20};
 
 // Ports that are free now, different ones.
 std::array<uint16_t, 2> free_ports() {
@@ -49,6 +50,32 @@ std::array<uint16_t, 2> free_ports() {
   }
   for (const int socket : sockets) ::close(socket);
   return ports;
+}
+
+bool port_is_free(const std::string& host, uint16_t port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // connections that are closing don't count, as for etcd
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  ::inet_pton(AF_INET, host.c_str(), &address.sin_addr);
+  const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  const bool taken = !bound && errno == EADDRINUSE;
+  ::close(socket);
+  return !taken;
+}
+
+// An earlier start of the run may be about to end.
+void wait_for_port(const std::string& host, uint16_t port) {
+  for (const auto until = Clock::now() + kPortPatience; !port_is_free(host, port);) {
+    if (Clock::now() >= until) {
+      throw Error(Exit::kPreempted,
+                  fmt::format("another program has the port {} of {}, where the processes are to meet", port, host), {},
+                  "is an earlier run still there? --coordinator-address HOST:PORT names another etcd");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
 }
 
 bool answers(const std::string& address, const std::string& key) {
@@ -113,8 +140,9 @@ std::string last_line(const std::string& path) {
 
 }  // namespace
 
-LocalEtcd::LocalEtcd(const std::string& host, std::string key) : host_(host), key_(std::move(key)) {
+LocalEtcd::LocalEtcd(const std::string& host, std::string key, uint16_t port) : host_(host), key_(std::move(key)), port_(port) {
   try {
+    if (port_ != 0) wait_for_port(host_, port_);
     start();
   } catch (...) {
     end();
@@ -141,7 +169,7 @@ void LocalEtcd::start() {
   const std::string scheme = key_.empty() ? "http" : "https";
   for (int i = 0; i < kTries; ++i) {
     const auto [client, peer] = free_ports();
-    address_ = fmt::format("{}:{}", host_, client);
+    address_ = fmt::format("{}:{}", host_, port_ != 0 ? port_ : client);
     const std::string clients = scheme + "://" + address_, peers = fmt::format("{}://127.0.0.1:{}", scheme, peer);
     std::vector<std::string> command = {"etcd",
                                         "--name",

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "base/system/temporary_directory.h"
@@ -14,8 +15,9 @@ namespace tessera::group {
 class LocalEtcd {
  public:
   // Listens on `host`: "127.0.0.1", or an address of this machine that the other hosts reach. With a key (cluster/group/run_key.h), only
-  // who has it is answered. Returns once it answers. Throws a device Error where it is not installed or does not start.
-  explicit LocalEtcd(const std::string& host = "127.0.0.1", std::string key = {});
+  // who has it is answered. Returns once it answers. Throws a device Error where it is not installed or does not start, and an Error
+  // with exit code 75 where another program has `port` for 20 s (0: any that is free).
+  explicit LocalEtcd(const std::string& host = "127.0.0.1", std::string key = {}, uint16_t port = 0);
   ~LocalEtcd();
   LocalEtcd(const LocalEtcd&) = delete;
   LocalEtcd& operator=(const LocalEtcd&) = delete;
@@ -34,6 +36,7 @@ class LocalEtcd {
 
   const TemporaryDirectory directory_{"tessera-etcd"};
   const std::string host_, key_;
+  const uint16_t port_;
   std::string address_;
   pid_t pid_ = -1;
 };

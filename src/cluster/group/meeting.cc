@@ -1,5 +1,6 @@
 #include "cluster/group/meeting.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -30,6 +31,11 @@ const Module kModule{.file = "tessera_pmix.so",
                          "./dev build makes it (TESSERA_PMIX=FILE names it elsewhere); or name an etcd with "
                          "--coordinator-address",
                      .help_unloadable = "apt-get install libpmix2, or name an etcd with --coordinator-address"};
+
+bool is_ipv4(const std::string& text) {
+  in_addr address{};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
 
 // Until the others have left: as long as a process that is gone is a member.
 constexpr std::chrono::seconds kLeavePatience{13};
@@ -69,14 +75,17 @@ class Pmix {
 
 }  // namespace
 
-Meeting::Meeting(const PlaceOptions& options, const Environment& environment) {
+Meeting::Meeting(const PlaceOptions& options, const Environment& environment, const TpuAttributes& attributes) {
   const bool told = options.process_id || options.num_processes || !options.coordinator.empty();
   if (!told && several_by_pmix(environment)) {
     refuse_key_alone(options.key, options.coordinator);
     meet_by_pmix(options.run.empty() ? scheduled_run(environment) : options.run);
-  } else {
-    place_ = find_place(options, environment);
+    return;
   }
+  place_ = find_place(options, environment, attributes);
+  if (told || !place_.several() || !place_.leads()) return;
+  const std::string host = place_.coordinator.substr(0, place_.coordinator.find(':'));
+  etcd_ = std::make_unique<LocalEtcd>(is_ipv4(host) ? host : own_address(), place_.key, kTpuPort);
 }
 
 Meeting::~Meeting() {
@@ -98,7 +107,7 @@ void Meeting::meet_by_pmix(const std::string& run) {
   std::exception_ptr failure;  // the others, which wait, are told first
   try {
     if (place_.leads()) {
-      start_etcd(found.one_host);
+      start_etcd_for_pmix(found.one_host);
       own = {{"coordinator", etcd_->address()}, {"key", place_.key}};
     }
   } catch (const Error& error) {
@@ -117,7 +126,7 @@ void Meeting::meet_by_pmix(const std::string& run) {
   place_.key = shared["key"];
 }
 
-void Meeting::start_etcd(bool one_host) {
+void Meeting::start_etcd_for_pmix(bool one_host) {
   if (!one_host) place_.key = new_run_key();
   etcd_ = std::make_unique<LocalEtcd>(one_host ? "127.0.0.1" : own_address(), place_.key);
 }

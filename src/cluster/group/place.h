@@ -2,9 +2,11 @@
 // Which process of a run this is: from flags, or from what started it.
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
+
+#include "cluster/group/environment.h"
+#include "cluster/group/tpu_hosts.h"
 
 namespace tessera::group {
 
@@ -24,21 +26,22 @@ struct Place {
 struct PlaceOptions {
   std::optional<int64_t> process_id, num_processes;
   std::string coordinator, run, key = {};
+  bool on_tpu = false;  // the run uses this host's TPU chips, and has a process on each other host of the slice
 };
 
-// The value of a variable of the environment; nothing where it is not set or empty.
-using Environment = std::function<std::optional<std::string>(const char* name)>;
-Environment process_environment();
+// Where process 0 of a run on TPUs starts an etcd, when nobody named another one. JAX's processes meet at this port there.
+inline constexpr int kTpuPort = 8482;
 
 // Ids and counts are looked for in the options, then in what schedulers set: SLURM_PROCID and SLURM_NTASKS (of srun),
 // OMPI_COMM_WORLD_RANK and _SIZE (of mpirun), JOB_COMPLETION_INDEX with TESSERA_NUM_PROCESSES (of Kubernetes' indexed jobs). Then
-// in what GKE sets for libtpu: TPU_WORKER_ID and the number of names in TPU_WORKER_HOSTNAMES, over the slices of
-// MEGASCALE_SLICE_ID and MEGASCALE_NUM_SLICES; where there are several slices, before Kubernetes' index. A host by itself
-// (`localhost`) is none of several.
+// in what the hosts of TPUs are told (cluster/group/tpu_hosts.h); where there are several slices, before Kubernetes' index. A host
+// by itself (`localhost`) is none of several. A run on TPUs for which nothing is given has a process on each host of its slices,
+// and the coordinator at kTpuPort of the first one.
 // The run's name comes from the options, else from SLURM_JOB_ID with SLURM_STEP_ID and SLURM_RESTART_COUNT, else
 // OMPI_MCA_ess_base_jobid, else "run". A usage Error says what is missing: a coordinator without a count, a count without an id, an
 // id outside the count, variables that contradict each other, no coordinator.
-Place find_place(const PlaceOptions& options, const Environment& environment = process_environment());
+Place find_place(const PlaceOptions& options, const Environment& environment = process_environment(),
+                 const TpuAttributes& attributes = tpu_attribute);
 
 // Whether mpirun or `srun --mpi=pmix` started this process as one of several.
 bool several_by_pmix(const Environment& environment);

@@ -16,13 +16,13 @@
 #include "base/system/environment.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "http/google_metadata.h"
 #include "http/web_client.h"
 
 namespace tessera::store {
 namespace {
 
 constexpr const char* kOwnRegion = "TESSERA_MACHINE_REGION";
-constexpr const char* kGoogleServer = "GCE_METADATA_HOST";
 constexpr const char* kAmazonServer = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 
 bool allowed = false;
@@ -52,13 +52,9 @@ std::string answer(const std::string& url, std::vector<std::string> headers, con
   }
 }
 
-// https://cloud.google.com/compute/docs/metadata/predefined-metadata-keys
-std::string google_server() { return "http://" + environment_variable(kGoogleServer, "169.254.169.254"); }
-const std::vector<std::string> kGoogleHeaders = {"Metadata-Flavor: Google"};
-
 // "projects/123/zones/us-central1-b"
 std::optional<CloudRegion> google_region() {
-  const std::string zone = answer(google_server() + "/computeMetadata/v1/instance/zone", kGoogleHeaders);
+  const std::string zone = http::google_metadata("instance/zone");
   const size_t begin = zone.rfind('/') + 1, end = zone.rfind('-');
   if (zone.find("/zones/") == std::string::npos || end == std::string::npos || end <= begin) return std::nullopt;
   return CloudRegion{"gcp", zone.substr(begin, end - begin)};
@@ -81,8 +77,7 @@ std::optional<CloudRegion> find_machine_region() {
       throw usage_error(fmt::format("`{}` is \"{}\"", kOwnRegion, one_line(own)), {}, "gcp:us-central1, or aws:eu-west-1");
     return region;
   }
-  const bool google = !environment_variable(kGoogleServer).empty() || firmware("product_name").starts_with("Google");
-  if (google) return google_region();
+  if (http::has_google_metadata()) return google_region();
   const bool amazon = !environment_variable(kAmazonServer).empty() || firmware("sys_vendor").starts_with("Amazon");
   return amazon ? amazon_region() : std::nullopt;
 }
@@ -105,9 +100,8 @@ std::optional<CloudRegion> google_bucket(const std::string& bucket) {
   const std::string at = server(environment_variable("STORAGE_EMULATOR_HOST"), "https://storage.googleapis.com");
   if (at.empty()) return std::nullopt;
   std::vector<std::string> headers;
-  const std::string account = "/computeMetadata/v1/instance/service-accounts/default/token";
   if (environment_variable("STORAGE_EMULATOR_HOST").empty()) {
-    const JsonResult token = read_json(answer(google_server() + account, kGoogleHeaders));
+    const JsonResult token = read_json(http::google_metadata("instance/service-accounts/default/token"));
     if (token.value.is_object() && token.value.contains("access_token") && token.value["access_token"].is_string())
       headers.push_back("Authorization: Bearer " + token.value["access_token"].get<std::string>());
   }

@@ -66,8 +66,10 @@ void Training::declare(Flags& flags) {
   flags.add("--num-processes", "N", &processes_.num_processes, {1, 4096},
             "how many processes train this run together; tessera launch sets this and the next four");
   flags.add("--process-id", "ID", &processes_.process_id, 0, "which of them this is, from 0");
-  flags.add("--coordinator-address", "HOST:PORT", &processes_.coordinator,
-            "of the etcd at which they meet, or of its members, with commas; mpirun and `srun --mpi=pmix` need none");
+  flags.add(
+      "--coordinator-address", "HOST:PORT", &processes_.coordinator,
+      "of the etcd at which they meet, or of its members, with commas; mpirun, `srun --mpi=pmix` and the hosts of a TPU need "
+      "none");
   flags.add(
       "--coordinator-key", "FILE", &processes_.key,
       "the etcd's key, where it asks for one: PEM of a private key and its certificate, as `tessera launch key` prints it");
@@ -121,7 +123,9 @@ Exit Training::run(const RecipeToTrain& recipe, const train::DeviceOptions& devi
 }
 
 Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& device, monitor::LogFile& log) const {
-  const group::Meeting meeting(processes_);
+  group::PlaceOptions processes = processes_;
+  processes.on_tpu = device.platform == pjrt::Platform::kTpu;
+  const group::Meeting meeting(processes);
   std::shared_ptr<group::Members> membership;
   // Before it is no member any more, and the others take it for lost.
   const auto tell_others = [&](Exit code) { membership ? membership->fail(code) : group::tell_failure(meeting.place(), code); };
