@@ -86,11 +86,10 @@ std::string build_id(const void* inside_library) {
 }
 
 // Reading the whole file would take longer than loading it, so a file without a build id is identified by size and time.
-std::string file_identity(const std::string& path, const void* inside_library) {
+std::string file_identity(const std::string& path, const std::string& build_id) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return path;
-  const std::string id = build_id(inside_library);
-  if (!id.empty()) return fmt::format("size={} build_id={}", status.st_size, id);
+  if (!build_id.empty()) return fmt::format("size={} build_id={}", status.st_size, build_id);
   return fmt::format("size={} mtime={}.{:09}", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
@@ -156,7 +155,13 @@ void Plugin::describe() {
   if (current != attributes_.end()) version_line_ += ", StableHLO " + current->second;
   if (minimum != attributes_.end()) version_line_ += fmt::format(" (minimum {})", minimum->second);
   for (const auto& [name, value] : attributes_) identity_ += fmt::format(" {}={}", name, value);
-  identity_ += fmt::format(" {}", file_identity(path_, api_));
+  const std::string id = build_id(api_);
+  identity_ += fmt::format(" {}", file_identity(path_, id));
+  build_ = fmt::format("PJRT C API {}.{}\n", api_->pjrt_api_version.major_version, api_->pjrt_api_version.minor_version);
+  for (const auto& [name, value] : attributes_) build_ += fmt::format("{} = {}\n", name, value);
+  std::error_code unknown;
+  if (const auto size = std::filesystem::file_size(path_, unknown); !unknown) build_ += fmt::format("file of {} bytes\n", size);
+  if (!id.empty()) build_ += fmt::format("build ID {}\n", id);
 }
 
 std::shared_ptr<Plugin> Plugin::load(const std::string& path) {

@@ -53,6 +53,9 @@ class Plugin {
   const std::string& version_line() const { return version_line_; }
   // Names this build of the plugin for cache keys: attributes, file size, and build id or modification time.
   const std::string& identity() const { return identity_; }
+  // Names it the same on every host that has it, whatever its file's name and date: its versions, its size and, where it has one,
+  // its build id, a line each.
+  const std::string& build() const { return build_; }
   // How much was captured of stderr (pjrt/plugin/stderr_filter.h) before it was loaded: of other plugins.
   size_t stderr_before() const { return stderr_before_; }
   // What the plugin says of itself, lists written "1.13.3".
@@ -66,7 +69,7 @@ class Plugin {
   std::string path_;
   const PJRT_Api* api_;
   std::string version_line_;
-  std::string identity_;
+  std::string identity_, build_;
   size_t stderr_before_ = 0;
   std::map<std::string, std::string> attributes_;
 };

@@ -177,7 +177,7 @@ void Run::open_log(monitor::LogFile& log) const {
 void Run::connect() {
   remove_hosts();
   if (opening.valid()) client = opening.get();
-  processes.expect_same("the plugin", client->platform_version());
+  processes.expect_same("the plugin", client->shared_plugin()->build() + client->platform_version());
   reporter.watch(*client);
   profiles.watch(client->shared_plugin(), client->platform_name() == "cpu");
   if (client->platform_name() == "cuda" && !profiles.planned(progress.step) && !cuda_graphs_are_off()) {

@@ -663,11 +663,15 @@ TEST_F(Launch, AWorkdirThatIsInUseIsTriedAgain) {
 }
 
 // Both say what differs, before a step.
-TEST_F(Launch, AHostWithAnotherRecipeOrOtherDataIsRefused) {
+TEST_F(Launch, AHostWithAnotherRecipeDataOrPluginIsRefused) {
   const group::LocalEtcd etcd;
-  fs::create_directory(folder_ / "host");
-  for (const char* name : {"tiny.toml", "train", "val"})
-    fs::copy(folder_ / name, folder_ / "host" / name, fs::copy_options::recursive);
+  const auto copy_all = [&] {
+    fs::remove_all(folder_ / "host");
+    fs::create_directory(folder_ / "host");
+    for (const char* name : {"tiny.toml", "train", "val"})
+      fs::copy(folder_ / name, folder_ / "host" / name, fs::copy_options::recursive);
+  };
+  copy_all();
   const auto expect_refused = [&](const std::string& run, const std::vector<std::string>& more,
                                   const ::testing::Matcher<std::string>& why) {
     const auto start = [&](const std::string& id, const fs::path& directory, const std::vector<std::string>& overrides) {
@@ -690,6 +694,12 @@ TEST_F(Launch, AHostWithAnotherRecipeOrOtherDataIsRefused) {
   const fs::path image = fs::recursive_directory_iterator(folder_ / "host/train/left")->path();
   fs::rename(image, image.parent_path() / "another.png");
   expect_refused("data", {}, HasSubstr("the data differs from that of process 0"));
+  copy_all();
+  // The same but for its size: a byte behind what is loaded.
+  fs::copy_file(testing::cpu_plugin_path(), folder_ / "host/plugin.so");
+  std::ofstream(folder_ / "host/plugin.so", std::ios::app) << '\0';
+  expect_refused("plugins", {"--plugin", "plugin.so"},
+                 AllOf(HasSubstr("the plugin differs from that of process 0"), HasSubstr("bytes   process 0: file of ")));
 }
 
 TEST_F(Launch, ACoordinatorThatIsNotThereIsWaitedFor) {
