@@ -54,6 +54,10 @@ def jax_plugin(devices=1):
 JAX_OWN = {"JAX_PLATFORMS": "cpu"}
 
 
+# With mean pooling, which JAX's peer has too; and as timm registers it, with a class token.
+VIT_SMALL = {"vit_small": "mean pooling", "vit_small_patch16_224": "timm's, class token"}
+
+
 def step_sides(task, dtype="f32"):
     """name -> (command, environment changes); the batch and the number of steps are filled in."""
     def peer(environment, script, *words):
@@ -64,16 +68,16 @@ def step_sides(task, dtype="f32"):
         "torch eager": (peer("references", "torch_step", "eager", *half), {}),
         "torch compile": (peer("references", "torch_step", "compile", *half), {}),
     }
-    if task not in ("vit_small", "digits"):
-        sides["torch eager, channels_last"] = (peer("references", "torch_step", "eager", "channels_last", *half), {})
-    elif not half:
+    if task in ("vit_small", "digits") and not half:
         sides |= {
             "jax, plain": (peer("bench-jax", "jax_step", "plain"), jax_plugin()),
             "jax, tuned": (peer("bench-jax", "jax_step", "tuned"), jax_plugin()),
             "jax, tuned, own backend": (peer("bench-jax", "jax_step", "tuned"), JAX_OWN),
         }
-        if task == "vit_small":
-            sides["torch_xla"] = (peer("bench-torch-xla", "torch_step", "xla"), {"PJRT_DEVICE": "CPU"})
+    if task in VIT_SMALL and not half:
+        sides["torch_xla"] = (peer("bench-torch-xla", "torch_step", "xla"), {"PJRT_DEVICE": "CPU"})
+    if task not in (*VIT_SMALL, "digits"):
+        sides["torch eager, channels_last"] = (peer("references", "torch_step", "eager", "channels_last", *half), {})
     return sides
 
 
@@ -184,15 +188,15 @@ def images_per_second(seconds, batch):
 
 
 def part_step(report, options):
-    for batch in options.batch:
-        step_part(report, options, "vit_small", batch, f"step, batch {batch}", images_per_second, 1.5 if HAS_AMX else 1.8,
-                  "ViT-S/16, 224 px, f32, AdamW")
+    for (task, form), batch in itertools.product(VIT_SMALL.items(), options.batch):
+        step_part(report, options, task, batch, f"step, {form}, batch {batch}", images_per_second, 1.5 if HAS_AMX else 1.8,
+                  f"ViT-S/16, {form}, 224 px, f32, AdamW")
 
 
 def part_bf16(report, options):
-    for batch in options.batch:
-        step_part(report, options, "vit_small", batch, f"bf16, batch {batch}", images_per_second, 1.4,
-                  "ViT-S/16, 224 px, bf16 (torch: autocast), AdamW", "bf16")
+    for (task, form), batch in itertools.product(VIT_SMALL.items(), options.batch):
+        step_part(report, options, task, batch, f"bf16, {form}, batch {batch}", images_per_second, 1.4,
+                  f"ViT-S/16, {form}, 224 px, bf16 (torch: autocast), AdamW", "bf16")
 
 
 def part_digits(report, options):

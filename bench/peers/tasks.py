@@ -12,7 +12,8 @@ TASKS = {
     "vit_small": SimpleNamespace(width=384, depth=12, heads=6, patch=16, size=224, classes=1000, decay=1e-4, clip=None),
     "digits": SimpleNamespace(width=96, depth=6, heads=3, patch=4, size=16, classes=10, decay=0.05, clip=1.0),
 } | {name: SimpleNamespace(size=224, classes=1000, decay=1e-4, clip=None)
-     for name in ("resnet18", "resnet50", "convnext_tiny", "resnext50_32x4d", "mixer_s16_224", "resmlp_12_224")}
+     for name in ("vit_small_patch16_224", "resnet18", "resnet50", "convnext_tiny", "resnext50_32x4d", "mixer_s16_224",
+                  "resmlp_12_224")}
 LEARNING_RATE = 1e-3
 WARMUP = 2
 

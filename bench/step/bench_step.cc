@@ -57,6 +57,7 @@ optimizer = { name = "adamw", lr = "1e-3", weight_decay = 0.05, decay_mask = "al
   "\" }\noptimizer = { name = \"adamw\", lr = \"1e-3\", weight_decay = 1e-4, decay_mask = \"all\" }\n"
 constexpr models::InputShape kImageNet{224, 224, 3, 1000};
 const Task kTasks[] = {{"vit_small", kImageNet, kViTSmall},
+                       {"vit_small_patch16_224", kImageNet, TESSERA_VARIANT("vit", "vit_small_patch16_224")},
                        {"digits", {16, 16, 3, 10}, kDigits},
                        {"resnet18", kImageNet, TESSERA_VARIANT("resnet", "resnet18")},
                        {"resnet50", kImageNet, TESSERA_VARIANT("resnet", "resnet50")},
