@@ -28,6 +28,7 @@ constexpr char kMagic[8] = {'T', 'S', 'R', 'X', 'E', 'X', 'E', 2};
 constexpr size_t kSealedBytes = 32;  // of the header, before the seal
 constexpr size_t kHeaderBytes = kSealedBytes + 32;
 constexpr std::string_view kSuffix = ".exe";
+constexpr const char* kVariables[] = {"XLA_FLAGS", "LIBTPU_INIT_ARGS"};  // that compilers heed
 // The largest programs take minutes. One that waited so long compiles itself.
 constexpr std::chrono::minutes kTurnPatience{15};
 
@@ -182,9 +183,16 @@ Hash128 cache_key(const Client& client, std::string_view stablehlo, const Compil
   hasher.add(stablehlo).add(compile_options_proto(options)).add(client.plugin().identity());
   hasher.add(client.platform_name()).add(client.platform_version());
   for (const Device& device : client.devices()) hasher.add(device.kind);
-  for (const char* name : {"XLA_FLAGS", "LIBTPU_INIT_ARGS"}) hasher.add(environment_variable(name));
+  for (const char* name : kVariables) hasher.add(environment_variable(name));
   if (client.platform_name() == "cpu") hasher.add(processor_description());
   return hasher.finish();
+}
+
+Hash128 plan_key(const Plugin& plugin, std::string_view target, std::string_view stablehlo, const CompileOptions& options) {
+  Hasher hasher;
+  hasher.add("plan").add(target).add(stablehlo).add(compile_options_proto(options)).add(plugin.identity());
+  for (const char* name : kVariables) hasher.add(environment_variable(name));
+  return hasher.add(processor_description()).finish();
 }
 
 Executable compile_cached(const Client& client, std::string_view stablehlo, const CompileOptions& options,

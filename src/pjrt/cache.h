@@ -6,7 +6,7 @@
 //   bytes  8..23  the key (128 bits)
 //   bytes 24..31  size of the payload
 //   bytes 32..63  HMAC-SHA256 of bytes 0..31 and the payload under this user's key (store/local/private_directory.h)
-//   bytes 64..    the payload, as Executable::serialize gave it
+//   bytes 64..    the payload, as Executable::serialize gave it, or what a plan keeps (plan/compiled.h)
 // A file that is anything else (cut short, damaged, another version's, program's or writer's) is a miss and is replaced. The
 // payload is machine code, so that the cache is used only where it is this user's alone: the directory and the entry belong to
 // this user, nobody else may write to them, and the seal fits. A directory where that is not so is left as it is, a note says
@@ -25,6 +25,7 @@
 namespace tessera::pjrt {
 
 class Client;
+class Plugin;
 
 class ExecutableCache {
  public:
@@ -68,6 +69,9 @@ struct CompileReport {
 // variables, and, on CPU, the processor's model and features and the number of cores, since the payload is machine code for
 // them.
 Hash128 cache_key(const Client& client, std::string_view stablehlo, const CompileOptions& options);
+
+// The same of a program that is compiled to be looked at, for the devices that `target` describes: some that need not be there.
+Hash128 plan_key(const Plugin& plugin, std::string_view target, std::string_view stablehlo, const CompileOptions& options);
 
 // Client::compile through the cache. An entry that the plugin refuses to load is compiled afresh. Programs for several CPU devices
 // are kept with their collectives in order (collective_order.h). Of a group either all processes have the program in their caches,

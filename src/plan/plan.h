@@ -36,6 +36,7 @@ struct Plan {
   bool fits = true;
   std::string refusal;  // the compiler's words, when it gave up
   double compile_seconds = 0;
+  bool compiled_before = false;      // by an earlier plan, which kept what the compiler said
   Counts counts;                     // of one device and step
   double state_bytes = 0;            // arguments read and results written
   std::optional<Roofline> roofline;  // nothing without figures of the chip
@@ -66,8 +67,8 @@ std::string plan_text(const Plan& plan);
 std::string plan_table(const std::vector<Plan>& plans);
 // One JSON object: topology, devices, device_kind, mesh, parameters, per_device {argument_bytes, temp_bytes, output_bytes,
 // peak_bytes, accounted_bytes, at_peak [{name, type, bytes}] (the five largest), hbm_bytes, flops, hbm_traffic_bytes,
-// collectives {kind: {count, bytes}}}, fits, step_seconds, bound, images_per_second, mfu, compile_seconds, proposals
-// [{topology, overrides, peak_bytes, step_seconds}].
+// collectives {kind: {count, bytes}}}, fits, step_seconds, bound, images_per_second, mfu, compile_seconds, compiled_before,
+// proposals [{topology, overrides, peak_bytes, step_seconds}].
 std::string plan_json(const Plan& plan);
 
 }  // namespace tessera::plan

@@ -100,7 +100,10 @@ std::string plan_text(const Plan& plan) {
     out += line("", fmt::format("{} x {}, {}", human_count(c.count), kind, si(c.bytes, "B")));
   }
   if (plan.roofline) out += estimate_lines(plan);
-  if (plan.compile_seconds > 0) out += line("compiled in", fmt::format("{:.1f} s", plan.compile_seconds));
+  if (plan.compile_seconds > 0) {
+    out += line("compiled in",
+                fmt::format("{:.1f} s{}", plan.compile_seconds, plan.compiled_before ? ", by an earlier plan" : ""));
+  }
   if (!plan.fits) out += proposal_lines(plan);
   out.pop_back();
   return out;
@@ -157,6 +160,7 @@ std::string plan_json(const Plan& plan) {
   json["images_per_second"] = plan.roofline ? nlohmann::ordered_json(plan.images_per_second) : nullptr;
   json["mfu"] = plan.roofline ? nlohmann::ordered_json(plan.mfu) : nullptr;
   json["compile_seconds"] = plan.compile_seconds;
+  json["compiled_before"] = plan.compiled_before;
   json["proposals"] = nlohmann::ordered_json::array();
   for (const Proposal& p : plan.proposals) {
     nlohmann::ordered_json one{

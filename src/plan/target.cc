@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -20,8 +19,6 @@
 
 namespace tessera::plan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kFetch = "tessera plugin install tpu|cuda fetches the plugins that plans need";
 
@@ -93,30 +90,19 @@ pjrt::CompileOptions options_for(const train::Program& program, const std::vecto
   return options;
 }
 
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// `compiled` of a topology or a client.
-template <class Program>
-Compiled account_of(const Program& compiled, Clock::time_point start) {
-  Compiled out{compiled.memory(), since(start), {}};
-  std::string format;
-  const std::string bytes = compiled.optimized_program(&format);
-  out.program = pjrt::parse_hlo(bytes, format);
-  return out;
-}
-
 class TpuSlice final : public Target {
  public:
-  TpuSlice(const std::string& name, const pjrt::Chip& chip, int64_t slices, const train::DeviceOptions& device) {
+  TpuSlice(const std::string& name, const pjrt::Chip& chip, int64_t slices, const train::DeviceOptions& device)
+      : cache_(device.cache) {
     name_ = slices > 1 ? fmt::format("{} x {}", slices, name) : name;
     chip_ = &chip;
     memory_ = chip.hbm_bytes;
     groups_ = slices;
-    const auto plugin = load_plugin(pjrt::Platform::kTpu, device);
+    plugin_ = load_plugin(pjrt::Platform::kTpu, device);
     pjrt::Options options;
     if (slices > 1) options["num_slices"] = slices;
     try {
-      topology_ = std::make_unique<pjrt::Topology>(plugin, name, options);
+      topology_ = std::make_unique<pjrt::Topology>(plugin_, name, options);
     } catch (const pjrt::PjrtError&) {
       throw unknown_topology(name);
     }
@@ -124,40 +110,47 @@ class TpuSlice final : public Target {
     devices_ = static_cast<int64_t>(topology_->device_ids().size());
   }
   Compiled compile(const train::Program& program) const override {
-    const auto start = Clock::now();
-    return account_of(topology_->compile(program.text, options_for(program, topology_->device_ids())), start);
+    const pjrt::CompileOptions options = options_for(program, topology_->device_ids());
+    const Hash128 key = pjrt::plan_key(*plugin_, name_, program.text, options);
+    return compile_once(cache_, key, true, [&] { return topology_->compile(program.text, options); });
   }
 
  private:
+  const pjrt::ExecutableCache cache_;
+  std::shared_ptr<const pjrt::Plugin> plugin_;
   std::unique_ptr<pjrt::Topology> topology_;
 };
 
 class GpuCluster final : public Target {
  public:
-  GpuCluster(const std::string& name, const pjrt::Chip& chip, int64_t hosts, int64_t gpus, const train::DeviceOptions& device) {
+  GpuCluster(const std::string& name, const pjrt::Chip& chip, int64_t hosts, int64_t gpus, const train::DeviceOptions& device)
+      : cache_(device.cache) {
     name_ = name;
     chip_ = &chip;
     memory_ = chip.hbm_bytes;
     groups_ = hosts;
     gpus_ = true;
     spaces_ = {0, 1};  // 1: what collectives use
-    const auto plugin = load_plugin(pjrt::Platform::kCuda, device);
-    const pjrt::Options options{{"target_config", gpu_target_config(chip.name)},
-                                {"topology", fmt::format("1x{}x{}", hosts, gpus)}};
-    topology_ = std::make_unique<pjrt::Topology>(plugin, "", options);
+    plugin_ = load_plugin(pjrt::Platform::kCuda, device);
+    target_config_ = gpu_target_config(chip.name);
+    const pjrt::Options options{{"target_config", target_config_}, {"topology", fmt::format("1x{}x{}", hosts, gpus)}};
+    topology_ = std::make_unique<pjrt::Topology>(plugin_, "", options);
     kind_ = topology_->device_kind();
     devices_ = static_cast<int64_t>(topology_->device_ids().size());
-    toolkit_ = pjrt::cuda_toolkit(plugin->path());
+    toolkit_ = pjrt::cuda_toolkit(plugin_->path());
   }
   Compiled compile(const train::Program& program) const override {
-    const auto start = Clock::now();
     pjrt::CompileOptions options = options_for(program, topology_->device_ids());
     options.flags["xla_gpu_autotune_level"] = int64_t{0};  // there is no device to try on
     if (!toolkit_.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit_;
-    return account_of(topology_->compile(program.text, options), start);
+    const Hash128 key = pjrt::plan_key(*plugin_, name_ + target_config_, program.text, options);
+    return compile_once(cache_, key, true, [&] { return topology_->compile(program.text, options); });
   }
 
  private:
+  const pjrt::ExecutableCache cache_;
+  std::shared_ptr<const pjrt::Plugin> plugin_;
+  std::string target_config_;
   std::unique_ptr<pjrt::Topology> topology_;
   std::string toolkit_;  // pjrt::cuda_toolkit()
 };
@@ -165,7 +158,8 @@ class GpuCluster final : public Target {
 // Devices of a client in this process, real or virtual.
 class Local final : public Target {
  public:
-  Local(const std::string& name, const train::DeviceOptions& device) : client_(train::open_client(device)) {
+  Local(const std::string& name, const train::DeviceOptions& device)
+      : cache_(device.cache), client_(train::open_client(device)) {
     name_ = name;
     kind_ = client_->devices()[0].kind;
     devices_ = train::devices_of(device, *client_);
@@ -179,11 +173,13 @@ class Local final : public Target {
     }
   }
   Compiled compile(const train::Program& program) const override {
-    const auto start = Clock::now();
-    return account_of(client_->compile(program.text, options_for(program, {})), start);
+    const pjrt::CompileOptions options = options_for(program, {});
+    const Hash128 key = pjrt::plan_key(client_->plugin(), fmt::format("{} {}", kind_, devices_), program.text, options);
+    return compile_once(cache_, key, false, [&] { return client_->compile(program.text, options); });
   }
 
  private:
+  const pjrt::ExecutableCache cache_;
   std::shared_ptr<pjrt::Client> client_;
 };
 

@@ -12,18 +12,11 @@
 #include <vector>
 
 #include "pjrt/chip.h"
-#include "pjrt/program/hlo.h"
-#include "pjrt/program_info.h"
+#include "plan/compiled.h"
 #include "train/process/device.h"
 #include "train/step/step.h"
 
 namespace tessera::plan {
-
-struct Compiled {
-  pjrt::CompiledMemory memory;
-  double seconds = 0;
-  pjrt::HloModule program = {};  // as it will run on each device
-};
 
 class Target {
  public:
@@ -39,6 +32,7 @@ class Target {
   double memory_bytes() const { return memory_; }
   // The memory spaces of its programs' arrays that lie in that memory.
   const std::vector<int64_t>& main_memory() const { return spaces_; }
+  // Or what the cache has of an earlier plan.
   virtual Compiled compile(const train::Program& program) const = 0;
 
  protected:

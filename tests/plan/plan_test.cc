@@ -12,6 +12,8 @@
 #include "pjrt/client.h"
 #include "pjrt/executable.h"
 #include "pjrt/plugin/error.h"
+#include "pjrt/topology.h"
+#include "plan/compiled.h"
 #include "plan/proposals.h"
 #include "store/file.h"
 #include "store/temp_dir.h"
@@ -39,7 +41,7 @@ PlanOptions options(const std::string& topology) {
   PlanOptions out;
   out.topology = topology;
   out.device.plugin = testing::cpu_plugin_path();
-  out.device.cache = pjrt::ExecutableCache("");
+  out.device.cache = pjrt::ExecutableCache(testing::cache_path());
   return out;
 }
 
@@ -379,6 +381,69 @@ TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
   EXPECT_EQ(plan.device_kind, "cpu");
   EXPECT_FALSE(plan.roofline);
   EXPECT_GT(plan.temporaries, 0);
+}
+
+TEST(Plan, IsCompiledOnce) {
+  const testing::TempDir cache;
+  PlanOptions options_here = options("cpu:2");
+  options_here.device.cache = pjrt::ExecutableCache(cache.path());
+  Plan first = make_plan(small_recipe({}), options_here);
+  const Plan second = make_plan(small_recipe({}), options_here);
+  EXPECT_FALSE(first.compiled_before);
+  EXPECT_TRUE(second.compiled_before);
+  EXPECT_THAT(plan_text(second), HasSubstr(" s, by an earlier plan"));
+  first.compiled_before = true;
+  EXPECT_EQ(plan_json(second), plan_json(first));
+  EXPECT_FALSE(make_plan(small_recipe({"model.width=64"}), options_here).compiled_before);
+  PlanOptions more = options("cpu:4");
+  more.device.cache = options_here.device.cache;
+  EXPECT_FALSE(make_plan(small_recipe({}), more).compiled_before);
+}
+
+TEST(Compiled, KeepsWhatTheCompilerSaid) {
+  const testing::TempDir directory;
+  const pjrt::ExecutableCache cache(directory.path());
+  const Hash128 one{1, 2}, other{3, 4};
+  keep_account(cache, one, {{1, 2, 3, 4, 5, 6}, 2.5, "hlo", std::string("\n\0x", 3), {}});
+  const auto found = find_account(cache, one);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->seconds, 2.5);
+  EXPECT_EQ(found->format, "hlo");
+  EXPECT_EQ(found->bytes, std::string("\n\0x", 3));
+  const pjrt::CompiledMemory& memory = found->memory;
+  EXPECT_EQ(
+      std::vector({memory.arguments, memory.outputs, memory.aliased, memory.temporaries, memory.generated_code, memory.peak}),
+      (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_FALSE(find_account(cache, other));
+  cache.keep(other, "no account");
+  EXPECT_FALSE(find_account(cache, other));
+  cache.keep(other, "{\"seconds\": 1}\n");
+  EXPECT_FALSE(find_account(cache, other));
+}
+
+// Of hardware that is not there, always; devices at hand may have more memory another time.
+TEST(Compiled, KeepsThatAProgramNeedsTooMuch) {
+  const testing::TempDir directory;
+  const pjrt::ExecutableCache cache(directory.path());
+  int compiled = 0;
+  constexpr int kResourceExhausted = 8;
+  const auto compile = [&]() -> pjrt::CompiledProgram {
+    ++compiled;
+    throw pjrt::PjrtError("PJRT_Compile", kResourceExhausted, "needs 20 GiB", "plugin 1", "less");
+  };
+  for (const bool keep : {false, true}) {
+    for (int i = 0; i < 2; ++i) {
+      try {
+        compile_once(cache, Hash128{1, 2}, keep, compile);
+        ADD_FAILURE() << "compiled";
+      } catch (const pjrt::PjrtError& error) {
+        EXPECT_TRUE(pjrt::is_out_of_memory(error));
+        EXPECT_EQ(error.message(), "needs 20 GiB");
+        EXPECT_EQ(error.where() + error.help(), "plugin 1less");
+      }
+    }
+  }
+  EXPECT_EQ(compiled, 3);
 }
 
 // The plugins load, and say what is missing, on a machine without their devices.
