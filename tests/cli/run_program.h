@@ -74,7 +74,7 @@ class RunningProgram {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    const std::string cache = testing::cache_path(), config = testing::build_cache_path() + "/config";
+    const std::string cache = testing::cache_path();
 
     child_ = ::fork();
     if (child_ == 0) {
@@ -82,7 +82,6 @@ class RunningProgram {
       for (const int signal : {SIGINT, SIGHUP}) ::signal(signal, SIG_DFL);
       ::setenv("TESSERA_CACHE_DIR", cache.c_str(), 1);
       ::setenv("TESSERA_PLATFORM", "cpu", 1);  // whatever this machine has
-      ::setenv("XDG_CONFIG_HOME", config.c_str(), 1);
       for (const char* name : {"NO_COLOR", "FORCE_COLOR", "TESSERA_COLOR"}) ::unsetenv(name);
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);

@@ -45,6 +45,7 @@ std::string cache_path() {
   if (caches.empty() || refused || ::access(all.c_str(), W_OK) != 0) return build_cache_path();
   return all + "/" + std::filesystem::path(executable()).filename().string();
 }
+std::string config_path() { return cache_path() + "-config"; }
 std::string test_sources_path() { return TESSERA_BUILD_DIR "/tests/sources.txt"; }
 std::string odd_files_path() { return TESSERA_BUILD_DIR "/tests/libodd_files.so"; }
 std::string fake_plugin_path(int number) { return TESSERA_BUILD_DIR "/tests/libfake_plugin_" + std::to_string(number) + ".so"; }

@@ -29,6 +29,8 @@ std::string references_path(const std::string& name);
 // Where this test program keeps compiled programs, for its next process and its next time, in any checkout: beside what compilers
 // keep, in the user's directory of caches. Where there is none to write to, as build_cache_path().
 std::string cache_path();
+// For XDG_CONFIG_HOME of programs that tests start: the key there seals what they keep in cache_path(), and so lasts as long.
+std::string config_path();
 // What it keeps of this build.
 std::string build_cache_path();
 // A file with one line for each source of the test programs, relative to tests/.
