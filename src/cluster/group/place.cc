@@ -58,7 +58,9 @@ bool several_by_pmix(const Environment& environment) {
 Place find_place(const PlaceOptions& options, const Environment& environment, const TpuAttributes& attributes) {
   std::optional<int64_t> id = options.process_id, count = options.num_processes;
   std::string coordinator = options.coordinator;
-  const TpuAttributes ask = options.on_tpu ? attributes : [](const std::string&) { return std::string(); };
+  // Who is given some chips of a host, as a run of a sweep is, trains on these.
+  const bool on_slices = options.on_tpu && !environment("TPU_VISIBLE_CHIPS");
+  const TpuAttributes ask = on_slices ? attributes : [](const std::string&) { return std::string(); };
   const auto ask_tpu = [&] {
     const auto host = find_tpu_host(environment, ask, count);
     if (!host) return;
@@ -67,7 +69,7 @@ Place find_place(const PlaceOptions& options, const Environment& environment, co
     // Nobody is there who could tell another port.
     if (coordinator.empty() && !host->first.empty()) coordinator = fmt::format("{}:{}", host->first, kTpuPort);
   };
-  if (options.on_tpu && coordinator.empty() && !id && !count) ask_tpu();
+  if (on_slices && coordinator.empty() && !id && !count) ask_tpu();
   refuse_key_alone(options.key, coordinator);
   // A run that was started by hand on a machine of a scheduler is no part of a job.
   const auto wanted = [&] { return !coordinator.empty() && !(id && count); };

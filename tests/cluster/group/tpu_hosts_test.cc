@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <thread>
@@ -85,6 +86,10 @@ TEST(TpuHosts, OneHostIsARunByItself) {
   EXPECT_FALSE(find_place(kOnTpu, environment({}), attributes(alone)).several());
   EXPECT_FALSE(find_place(kOnTpu, environment({{"TPU_WORKER_ID", "0"}, {"TPU_WORKER_HOSTNAMES", "localhost"}}), attributes({}))
                    .several());
+  // Some chips of a host of several.
+  const Values of_two = {{"agent-worker-number", "0"}, {"worker-network-endpoints", "10.0.0.2,10.0.0.3"}};
+  EXPECT_TRUE(find_place(kOnTpu, environment({}), attributes(of_two)).several());
+  EXPECT_FALSE(find_place(kOnTpu, environment({{"TPU_VISIBLE_CHIPS", "1"}}), attributes(of_two)).several());
 }
 
 TEST(TpuHosts, WhatContradictsItselfIsRefused) {
@@ -100,8 +105,11 @@ TEST(TpuHosts, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(message({{"agent-worker-number", "one"}, {"worker-network-endpoints", "a,b"}}), HasSubstr("no whole number"));
 }
 
+// Also one that fails at first: a host that took itself for one alone would keep the others waiting.
 TEST(TpuHosts, AskTheMetadataServer) {
-  const http::Server server({}, [](const http::Request& request) -> http::Response {
+  std::atomic<int> failures = 1;
+  const http::Server server({}, [&](const http::Request& request) -> http::Response {
+    if (failures-- > 0) return {.status = 503};
     if (request.header("metadata-flavor") != "Google") return {.status = 403};
     if (request.path == "/computeMetadata/v1/instance/attributes/agent-worker-number") return {.body = "3"};
     return {.status = 404};
