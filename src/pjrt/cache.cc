@@ -104,6 +104,10 @@ std::string processor_description() {
   return description;
 }
 
+void add_program(Hasher& hasher, const Plugin& plugin, std::string_view stablehlo, const CompileOptions& options) {
+  hasher.add(stablehlo).add(compile_options_proto(options)).add(plugin.identity());
+}
+
 // What to keep of a program. Throws an Error where it can't be kept.
 std::string payload_of(const Client& client, const Executable& executable, const CompileOptions& options) {
   std::string serialized = executable.serialize();
@@ -180,7 +184,7 @@ void ExecutableCache::remove(const Hash128& key) const {
 
 Hash128 cache_key(const Client& client, std::string_view stablehlo, const CompileOptions& options) {
   Hasher hasher;
-  hasher.add(stablehlo).add(compile_options_proto(options)).add(client.plugin().identity());
+  add_program(hasher, client.plugin(), stablehlo, options);
   hasher.add(client.platform_name()).add(client.platform_version());
   for (const Device& device : client.devices()) hasher.add(device.kind);
   for (const char* name : kVariables) hasher.add(environment_variable(name));
@@ -190,7 +194,8 @@ Hash128 cache_key(const Client& client, std::string_view stablehlo, const Compil
 
 Hash128 plan_key(const Plugin& plugin, std::string_view target, std::string_view stablehlo, const CompileOptions& options) {
   Hasher hasher;
-  hasher.add("plan").add(target).add(stablehlo).add(compile_options_proto(options)).add(plugin.identity());
+  hasher.add("plan").add(target);
+  add_program(hasher, plugin, stablehlo, options);
   for (const char* name : kVariables) hasher.add(environment_variable(name));
   return hasher.add(processor_description()).finish();
 }

@@ -2,6 +2,7 @@
 // What a compiler says of a step. It is kept in the cache of compiled programs (pjrt/cache.h), so that another plan of the same
 // recipe does not compile: what is compiled for hardware that is not there can't be loaded, but its account can be read.
 
+#include <chrono>
 #include <optional>
 #include <string>
 
