@@ -11,12 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/system/cores.h"
+
 namespace tessera {
 
 // How many threads `wanted` means: 0 is one for each core; never more than there is work for, and at least 1.
 inline int thread_count(int64_t wanted, int64_t work) {
-  const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  return static_cast<int>(std::clamp<int64_t>(wanted > 0 ? wanted : cores, 1, std::max<int64_t>(1, work)));
+  return static_cast<int>(std::clamp<int64_t>(wanted > 0 ? wanted : usable_cores(), 1, std::max<int64_t>(1, work)));
 }
 
 // Calls body(index, thread) for every index in [0, count), with 0 <= thread < threads, and returns when all are done. After an

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/system/cores.h"
 #include "host/units/scratch.h"
 
 namespace tessera::host {
@@ -67,7 +68,7 @@ class Loop {
 class Share {
  public:
   explicit Share(int64_t pool) {
-    const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency()), calls = ++running;
+    const int64_t cores = usable_cores(), calls = ++running;
     threads_ = pool <= cores ? pool : std::max<int64_t>(1, cores / calls);
   }
   ~Share() { --running; }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/system/cores.h"
 #include "base/system/file_calls.h"
 #include "base/system/process.h"
 #include "base/system/seconds_since.h"
@@ -34,7 +35,7 @@ int64_t host_rows(const LoaderOptions& options) {
 }
 
 int loading_threads(const LoaderOptions& options) {
-  return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
 }
 
 // Numbers of a row that the device needs.

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/system/cores.h"
 #include "base/system/file_calls.h"
 #include "data/activity.h"
 #include "data/loader/token_rows.h"
@@ -277,7 +278,7 @@ void find_odd_sizes(CheckReport& report, const Source& source, const std::vector
 
 CheckReport check_source(const Source& source, const CheckProgress& progress, int threads, const Pp* pp,
                          const image::DecodeLimits& limits) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (threads <= 0) threads = static_cast<int>(usable_cores());
   CheckReport report;
   const std::vector<FileResult> results = Checker(source, pp, limits, report).run(progress, threads);
   for (TextCount& texts : report.texts) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/system/cores.h"
 #include "base/system/process.h"
 #include "base/system/seconds_since.h"
 #include "base/text/text.h"
@@ -113,8 +114,7 @@ class DataBench final : public Command {
     }
     const double passed = seconds_since(start);
     log_status("");
-    const auto threads =
-        options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const auto threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
     Measured result = measured(before, loader.stats(), passed, transfer, threads);
     result.slot_bytes = loader.bytes();
     result.growth_bytes = peak_resident_bytes() - peak;
