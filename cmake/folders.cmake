@@ -32,6 +32,34 @@ endfunction()
 # own name hide one of tessera's: the next source of its batch may mean that. Not those whose files are all made after one
 # pattern, with the same names in each, not those that would save less, and not Highway's, which include themselves.
 set(TESSERA_UNITY_FOLDERS cli data evaluators inference interop pages plan recipe state train)
+# Sources of these that have definitions of their own.
+set(TESSERA_ALONE cli/version.cc)
+
+# tessera_unity(OUT SRC FOLDER SOURCE...): the sources, four of them in each file that includes them. CMake's own such files
+# (UNITY_BUILD) name the checkout, so that a compiler cache would not find what another one compiled.
+function(tessera_unity OUT SRC FOLDER)
+  list(TRANSFORM TESSERA_ALONE PREPEND ${SRC}/ OUTPUT_VARIABLE ALONE)
+  set(SOURCES ${ARGN})
+  set(RESULT "")
+  foreach(SOURCE IN LISTS ALONE)
+    if(SOURCE IN_LIST SOURCES)
+      list(REMOVE_ITEM SOURCES ${SOURCE})
+      list(APPEND RESULT ${SOURCE})
+    endif()
+  endforeach()
+  set(NUMBER 0)
+  while(SOURCES)
+    list(SUBLIST SOURCES 0 4 FILES)
+    list(REMOVE_ITEM SOURCES ${FILES})
+    list(TRANSFORM FILES REPLACE "^${SRC}/(.*)$" "#include \"\\1\"\n")
+    list(JOIN FILES "" TEXT)
+    set(BATCH ${CMAKE_BINARY_DIR}/unity/${FOLDER}_${NUMBER}.cc)
+    file(CONFIGURE OUTPUT ${BATCH} CONTENT "${TEXT}" @ONLY)
+    list(APPEND RESULT ${BATCH})
+    math(EXPR NUMBER "${NUMBER} + 1")
+  endwhile()
+  set(${OUT} ${RESULT} PARENT_SCOPE)
+endfunction()
 
 # Folders without loops over pixels, rows or elements: under sanitizers they are not optimised, which takes 40 % off compiling them.
 # Fuzzing wants them fast.
@@ -49,13 +77,13 @@ function(tessera_add_folders SRC)
       add_library(tessera_${FOLDER} INTERFACE)
       continue()
     endif()
+    if(TESSERA_UNITY AND FOLDER IN_LIST TESSERA_UNITY_FOLDERS)
+      tessera_unity(SOURCES ${SRC} ${FOLDER} ${SOURCES})
+    endif()
     add_library(tessera_${FOLDER} OBJECT ${SOURCES})
     target_include_directories(tessera_${FOLDER} PUBLIC ${SRC})
     target_include_directories(tessera_${FOLDER} SYSTEM PRIVATE ${TESSERA_PJRT_INCLUDE} ${TESSERA_FFI_INCLUDE})
     target_link_libraries(tessera_${FOLDER} PUBLIC fmt::fmt Threads::Threads ${TESSERA_LIBS_${FOLDER}})
-    if(FOLDER IN_LIST TESSERA_UNITY_FOLDERS)
-      set_target_properties(tessera_${FOLDER} PROPERTIES UNITY_BUILD ${TESSERA_UNITY} UNITY_BUILD_BATCH_SIZE 4)
-    endif()
     list(APPEND COMPILED ${FOLDER})
   endforeach()
   # The owner of headers defines no macros of a library, which the others would not have.
