@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/system/cores.h"
+#include "base/cores.h"
 
 namespace tessera {
 

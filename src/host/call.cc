@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/error.h"
-#include "base/system/cores.h"
 #include "host/units/scratch.h"
 
 namespace tessera::host {

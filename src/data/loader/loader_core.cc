@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/system/cores.h"
 #include "base/system/file_calls.h"
 #include "base/system/process.h"
 #include "base/system/seconds_since.h"

@@ -14,10 +14,10 @@
 #include <system_error>
 #include <thread>
 
+#include "base/cores.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/system/cores.h"
 #include "base/system/file_calls.h"
 #include "data/activity.h"
 #include "data/loader/token_rows.h"

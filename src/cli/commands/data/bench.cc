@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/cores.h"
 #include "base/log.h"
-#include "base/system/cores.h"
 #include "base/system/process.h"
 #include "base/system/seconds_since.h"
 #include "base/text/text.h"
