@@ -142,8 +142,8 @@ class GpuCluster final : public Target {
   Compiled compile(const train::Program& program) const override {
     pjrt::CompileOptions options = options_for(program, topology_->device_ids());
     options.flags["xla_gpu_autotune_level"] = int64_t{0};  // there is no device to try on
+    const Hash128 key = pjrt::plan_key(*plugin_, name_ + target_config_, program.text, options);  // wherever the toolkit lies
     if (!toolkit_.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit_;
-    const Hash128 key = pjrt::plan_key(*plugin_, name_ + target_config_, program.text, options);
     return compile_once(cache_, key, true, [&] { return topology_->compile(program.text, options); });
   }
 

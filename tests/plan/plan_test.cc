@@ -385,19 +385,20 @@ TEST(Plan, OfVirtualDevicesIsWhatRunsThere) {
 
 TEST(Plan, IsCompiledOnce) {
   const testing::TempDir cache;
-  PlanOptions options_here = options("cpu:2");
-  options_here.device.cache = pjrt::ExecutableCache(cache.path());
-  Plan first = make_plan(small_recipe({}), options_here);
-  const Plan second = make_plan(small_recipe({}), options_here);
+  const auto plan_on = [&](const std::string& topology, const std::string& width) {
+    PlanOptions here = options(topology);
+    here.device.cache = pjrt::ExecutableCache(cache.path());
+    return make_plan(small_recipe({"model.depth=1", "model.heads=1", "model.width=" + width}), here);
+  };
+  Plan first = plan_on("cpu:1", "32");
+  const Plan second = plan_on("cpu:1", "32");
   EXPECT_FALSE(first.compiled_before);
   EXPECT_TRUE(second.compiled_before);
   EXPECT_THAT(plan_text(second), HasSubstr(" s, by an earlier plan"));
   first.compiled_before = true;
   EXPECT_EQ(plan_json(second), plan_json(first));
-  EXPECT_FALSE(make_plan(small_recipe({"model.width=64"}), options_here).compiled_before);
-  PlanOptions more = options("cpu:4");
-  more.device.cache = options_here.device.cache;
-  EXPECT_FALSE(make_plan(small_recipe({}), more).compiled_before);
+  EXPECT_FALSE(plan_on("cpu:1", "64").compiled_before);
+  EXPECT_FALSE(plan_on("cpu:2", "32").compiled_before);
 }
 
 TEST(Compiled, KeepsWhatTheCompilerSaid) {
