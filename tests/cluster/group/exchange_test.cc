@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <thread>
@@ -195,6 +197,19 @@ TEST(Exchange, LanesDoNotWaitForEachOther) {
     }
     for (std::thread& call : calls) call.join();
   });
+}
+
+// A wait for bytes takes no core from what computes or sends (modules/gloo).
+TEST(Exchange, ItsThreadsWaitForARunningOne) {
+  std::atomic<int> patient = 0;
+  in_each(2, [&](GlooExchange&) {
+    EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER);
+    int here = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+      here += ::sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH;
+    patient = std::max(patient.load(), here);
+  });
+  EXPECT_EQ(patient, 2);  // one for each process's connections
 }
 
 TEST(Exchange, GivesUpWithAMessage) {
