@@ -174,7 +174,8 @@ class Local final : public Target {
   }
   Compiled compile(const train::Program& program) const override {
     const pjrt::CompileOptions options = options_for(program, {});
-    const Hash128 key = pjrt::plan_key(client_->plugin(), fmt::format("{} {}", kind_, devices_), program.text, options);
+    const std::string target = fmt::format("{} {} {}", kind_, client_->platform_version(), devices_);
+    const Hash128 key = pjrt::plan_key(client_->plugin(), target, program.text, options);
     return compile_once(cache_, key, false, [&] { return client_->compile(program.text, options); });
   }
 

@@ -34,8 +34,8 @@ inline constexpr int kTpuPort = 8482;
 
 // Ids and counts are looked for in the options, then in what schedulers set: SLURM_PROCID and SLURM_NTASKS (of srun),
 // OMPI_COMM_WORLD_RANK and _SIZE (of mpirun), JOB_COMPLETION_INDEX with TESSERA_NUM_PROCESSES (of Kubernetes' indexed jobs). Then
-// in what the hosts of TPUs are told (cluster/group/tpu_hosts.h); where there are several slices, before Kubernetes' index. A host
-// by itself (`localhost`) is none of several. A run on TPUs for which nothing is given has a process on each host of its slices,
+// in the variables and attributes of a TPU host (cluster/group/tpu_hosts.h). Those of several slices come before Kubernetes' index,
+// which counts within one. A host by itself (`localhost`) is none of several. A run on TPUs for which nothing is given has a process on each host of its slices,
 // and the coordinator at kTpuPort of the first one; where TPU_VISIBLE_CHIPS is set, it is one process.
 // The run's name comes from the options, else from SLURM_JOB_ID with SLURM_STEP_ID and SLURM_RESTART_COUNT, else
 // OMPI_MCA_ess_base_jobid, else "run". A usage Error says what is missing: a coordinator without a count, a count without an id, an

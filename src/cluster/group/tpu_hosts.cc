@@ -19,6 +19,7 @@ constexpr const char *kWorker = "TPU_WORKER_ID", *kHosts = "TPU_WORKER_HOSTNAMES
 struct Slice {
   int64_t worker = 0;              // this host's number in it
   std::vector<std::string> hosts;  // names or addresses
+  std::string others;              // lines that say more of several slices: "MEGASCALE_NUM_SLICES: '2'"
 };
 
 // Of the attribute: names, or `name:id:address` for each host.
@@ -33,16 +34,16 @@ std::vector<std::string> addresses_of(const std::string& endpoints) {
 
 std::optional<Slice> find_slice(const Environment& environment, const TpuAttributes& attributes) {
   const auto worker = environment(kWorker), hosts = environment(kHosts);
-  if (worker && hosts) return Slice{whole_number(kWorker, *worker), split(*hosts, ',')};
+  if (worker && hosts) return Slice{whole_number(kWorker, *worker), split(*hosts, ','), {}};
   const std::string number = attributes("agent-worker-number"), endpoints = attributes("worker-network-endpoints");
   if (number.empty() || endpoints.empty()) return std::nullopt;
-  return Slice{whole_number("agent-worker-number", std::string(trim(number))), addresses_of(endpoints)};
+  return Slice{whole_number("agent-worker-number", std::string(trim(number))), addresses_of(endpoints), attributes("tpu-env")};
 }
 
-// Of the environment, else of the attribute tpu-env, whose lines are "MEGASCALE_NUM_SLICES: '2'".
-std::optional<std::string> of_slices(const char* name, const Environment& environment, const TpuAttributes& attributes) {
+// Of the environment, else of the slice's lines.
+std::optional<std::string> of_slices(const char* name, const Environment& environment, const Slice& slice) {
   if (auto value = environment(name)) return value;
-  for (const std::string& line : split(attributes("tpu-env"), '\n')) {
+  for (const std::string& line : split(slice.others, '\n')) {
     const size_t colon = line.find(':');
     if (colon == std::string::npos || trim(line.substr(0, colon)) != name) continue;
     std::string value(trim(line.substr(colon + 1)));
@@ -62,7 +63,7 @@ std::optional<TpuHost> find_tpu_host(const Environment& environment, const TpuAt
                                      std::optional<int64_t> count) {
   const auto slice = find_slice(environment, attributes);
   if (!slice) return std::nullopt;
-  const auto number = of_slices(kSlice, environment, attributes), slices = of_slices(kSlices, environment, attributes);
+  const auto number = of_slices(kSlice, environment, *slice), slices = of_slices(kSlices, environment, *slice);
   const auto known = static_cast<int64_t>(slice->hosts.size());
   const int64_t parts = slices ? std::max<int64_t>(whole_number(kSlices, *slices), 1) : 1;
   constexpr int64_t kMax = 1'000'000;  // so that no product overflows
@@ -83,7 +84,7 @@ std::optional<TpuHost> find_tpu_host(const Environment& environment, const TpuAt
   }
   std::string first = slice->hosts.front();
   if (parts > 1) {
-    first = of_slices(kFirst, environment, attributes).value_or("");
+    first = of_slices(kFirst, environment, *slice).value_or("");
     first = first.substr(0, first.find(':'));
   }
   return TpuHost{part * known + slice->worker, all, std::move(first)};
