@@ -27,15 +27,15 @@ function(tessera_closure OUT FOLDER)
   set(${OUT} ${ALL} PARENT_SCOPE)
 endfunction()
 
-# Folders whose sources are compiled four at a time, because parsing what they include takes longest: it saves a quarter of the
-# time or more. Two sources of one of these must not give one name to two things at the level of a namespace. Nor may a source's
-# own name hide one of tessera's: the next source of its batch may mean that. Not those whose files are all made after one
-# pattern, with the same names in each, not those that would save less, and not Highway's, which include themselves.
-set(TESSERA_UNITY_FOLDERS cli data evaluators inference interop pages plan recipe state train)
+# Sources are compiled ten at a time, because parsing what they include takes longest: it takes less than half of the time. Two
+# sources of a folder must not give one name to two things at the level of a namespace. Nor may a source's own name hide one of
+# tessera's: the next source of its batch may mean that. Not those of these folders: kernels and codecs, made after one pattern with
+# the same names in each, some of which include themselves, and base, which is small.
+set(TESSERA_SINGLE_FOLDERS base host image)
 # Sources of these that have definitions of their own.
 set(TESSERA_ALONE cli/version.cc)
 
-# tessera_unity(OUT SRC FOLDER SOURCE...): the sources, four of them in each file that includes them. CMake's own such files
+# tessera_unity(OUT SRC FOLDER SOURCE...): the sources, ten of them in each file that includes them. CMake's own such files
 # (UNITY_BUILD) name the checkout, so that a compiler cache would not find what another one compiled.
 function(tessera_unity OUT SRC FOLDER)
   list(TRANSFORM TESSERA_ALONE PREPEND ${SRC}/ OUTPUT_VARIABLE ALONE)
@@ -49,7 +49,7 @@ function(tessera_unity OUT SRC FOLDER)
   endforeach()
   set(NUMBER 0)
   while(SOURCES)
-    list(SUBLIST SOURCES 0 4 FILES)
+    list(SUBLIST SOURCES 0 10 FILES)
     list(REMOVE_ITEM SOURCES ${FILES})
     list(TRANSFORM FILES REPLACE "^${SRC}/(.*)$" "#include \"\\1\"\n")
     list(JOIN FILES "" TEXT)
@@ -61,9 +61,15 @@ function(tessera_unity OUT SRC FOLDER)
   set(${OUT} ${RESULT} PARENT_SCOPE)
 endfunction()
 
-# Folders without loops over pixels, rows or elements: under sanitizers they are not optimised, which takes 40 % off compiling them.
-# Fuzzing wants them fast.
-set(TESSERA_COLD_FOLDERS config http store mesh cluster pjrt ir nn checkpoint monitor)
+# Folders without loops over pixels, rows or elements: there is nothing in them for -O3 to make fast, and -Og takes a third less time.
+# Under sanitizers they are not optimised, and two more. Fuzzing wants them fast.
+set(TESSERA_COLD_FOLDERS config http mesh cluster pjrt ir nn models objectives optim recipe state plan monitor pages train inference cli)
+if(TESSERA_SANITIZE)
+  list(APPEND TESSERA_COLD_FOLDERS store checkpoint)
+  set(TESSERA_COLD_OPTIONS -O0)
+else()
+  set(TESSERA_COLD_OPTIONS $<$<CONFIG:Release>:-Og>)
+endif()
 
 function(tessera_add_folders SRC)
   tessera_read_folders(${SRC}/folders.txt)
@@ -77,20 +83,24 @@ function(tessera_add_folders SRC)
       add_library(tessera_${FOLDER} INTERFACE)
       continue()
     endif()
-    if(TESSERA_UNITY AND FOLDER IN_LIST TESSERA_UNITY_FOLDERS)
+    if(TESSERA_UNITY AND NOT FOLDER IN_LIST TESSERA_SINGLE_FOLDERS)
       tessera_unity(SOURCES ${SRC} ${FOLDER} ${SOURCES})
     endif()
     add_library(tessera_${FOLDER} OBJECT ${SOURCES})
     target_include_directories(tessera_${FOLDER} PUBLIC ${SRC})
     target_include_directories(tessera_${FOLDER} SYSTEM PRIVATE ${TESSERA_PJRT_INCLUDE} ${TESSERA_FFI_INCLUDE})
     target_link_libraries(tessera_${FOLDER} PUBLIC fmt::fmt Threads::Threads ${TESSERA_LIBS_${FOLDER}})
+    if(TESSERA_UNITY)
+      # It takes the sources of a batch for headers, which others include too.
+      target_compile_options(tessera_${FOLDER} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    endif()
     list(APPEND COMPILED ${FOLDER})
   endforeach()
   # The owner of headers defines no macros of a library, which the others would not have.
   foreach(FOLDER IN LISTS COMPILED)
     set(OWNER base)
-    if(TESSERA_SANITIZE AND NOT TESSERA_FUZZ AND FOLDER IN_LIST TESSERA_COLD_FOLDERS)
-      target_compile_options(tessera_${FOLDER} PRIVATE -O0)
+    if(NOT TESSERA_FUZZ AND FOLDER IN_LIST TESSERA_COLD_FOLDERS)
+      target_compile_options(tessera_${FOLDER} PRIVATE ${TESSERA_COLD_OPTIONS})
       set(OWNER mesh)
     endif()
     tessera_precompile(tessera_${FOLDER} tessera_${OWNER} ${TESSERA_COMMON_HEADERS})

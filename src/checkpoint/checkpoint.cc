@@ -26,23 +26,23 @@ void check_step(const std::string& path, int64_t step) {
 constexpr const char* kNoCommit = "half-written or half-removed: it has no COMMIT file";
 
 using Fetch = std::function<store::Bytes(const std::string& file)>;
-using Headers = std::map<size_t, SafetensorsFile>;  // by the place in the list
+using GroupHeaders = std::map<size_t, SafetensorsFile>;  // by the place in the list
 
 // Of all files of arrays, in the order of their numbers.
-struct Header {
+struct CheckpointHeader {
   size_t place = 0;  // in the list
   bool needed = false;
   SafetensorsFile file;
 };
-std::vector<Header> read_headers(store::FileSystem& files, const std::string& path, const Commit& commit,
-                                 const NeedsPiece& needs) {
+std::vector<CheckpointHeader> read_headers(store::FileSystem& files, const std::string& path, const Commit& commit,
+                                           const NeedsPiece& needs) {
   const bool sliced = commit.version >= kPiecesVersion;
   const std::vector<size_t> in_order = *state_files(commit);
   std::vector<std::string> paths;
   for (const size_t i : in_order) paths.push_back(store::join_path(path, commit.files[i].name));
   std::vector<SafetensorsFile> all = open_headers(paths, files);
   collect_arrays(all, sliced, path);  // so that each place is one in its array
-  std::vector<Header> headers;
+  std::vector<CheckpointHeader> headers;
   for (size_t k = 0; k < all.size(); ++k) {
     const std::vector<NamedPlace> places = places_in(all[k], sliced);
     const auto needed = [&](const NamedPlace& one) { return element_count(one.place.dims) > 0 && needs(one.array, one.place); };
@@ -52,16 +52,17 @@ std::vector<Header> read_headers(store::FileSystem& files, const std::string& pa
 }
 
 // The headers of the files that have no piece which is needed.
-Headers headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
-  Headers alone;
-  for (Header& header : read_headers(files, path, commit, needs)) {
+GroupHeaders headers_alone(store::FileSystem& files, const std::string& path, const Commit& commit, const NeedsPiece& needs) {
+  GroupHeaders alone;
+  for (CheckpointHeader& header : read_headers(files, path, commit, needs)) {
     if (!header.needed) alone.emplace(header.place, std::move(header.file));
   }
   return alone;
 }
 
 // The contents of all files but those, in the order of the list, once their checksums fit.
-std::vector<store::Bytes> map_checked(const std::string& path, const Commit& commit, const Headers& alone, const Fetch& fetch) {
+std::vector<store::Bytes> map_checked(const std::string& path, const Commit& commit, const GroupHeaders& alone,
+                                      const Fetch& fetch) {
   std::vector<store::Bytes> contents(commit.files.size());
   for (size_t i = 0; i < contents.size(); ++i) {
     if (!alone.contains(i)) contents[i] = fetch(store::join_path(path, commit.files[i].name));
@@ -129,7 +130,7 @@ LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, co
   loaded.path = path;
   loaded.step = commit.step;
   loaded.run = commit.run;
-  Headers alone = needs ? headers_alone(files, path, commit, needs) : Headers();
+  GroupHeaders alone = needs ? headers_alone(files, path, commit, needs) : GroupHeaders();
   std::vector<store::Bytes> contents = map_checked(path, commit, alone, fetch);
   const auto file_path = [&](size_t i) { return store::join_path(path, commit.files[i].name); };
   for (size_t i = 0; i < contents.size(); ++i) {
@@ -149,7 +150,7 @@ LoadedCheckpoint load_part(const std::string& path, store::FileSystem& files, co
 std::vector<size_t> needed_files(store::FileSystem& files, const std::string& path, const Commit& commit,
                                  const NeedsPiece& needs) {
   std::vector<size_t> needed;
-  for (const Header& header : read_headers(files, path, commit, needs)) {
+  for (const CheckpointHeader& header : read_headers(files, path, commit, needs)) {
     if (header.needed) needed.push_back(header.place);
   }
   return needed;

@@ -1,16 +1,16 @@
 #include "checkpoint/slices.h"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text/json.h"
 #include "base/text/text.h"
 #include "checkpoint/formats/safetensors.h"
 
 namespace tessera::checkpoint {
 namespace {
 
-class ShapesReader : public nlohmann::json_sax<nlohmann::json> {
+class ShapesReader : public JsonEvents {
  public:
   explicit ShapesReader(const std::string& path) : path_(path) {}
   Shapes take() { return std::move(shapes_); }
@@ -94,7 +94,7 @@ std::string shapes_text(const Shapes& shapes) { return nlohmann::json(shapes).du
 
 Shapes parse_shapes(std::string_view text, const std::string& path) {
   ShapesReader reader(path);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+  read_json_events(text, reader);
   return reader.take();
 }
 

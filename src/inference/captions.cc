@@ -12,6 +12,7 @@
 #include "base/text/text.h"
 #include "inference/caption_programs.h"
 #include "inference/row_reader.h"
+#include "inference/training_data.h"
 #include "objectives/captioning.h"
 #include "recipe/run_identity.h"
 #include "train/step/hardware.h"
@@ -152,30 +153,18 @@ std::vector<std::vector<CaptionTokens>> CaptionWriter::write(const std::vector<u
   return captions;
 }
 
-namespace {
-
-struct TrainingChain {
-  std::string pp;
-  template <class Visitor>
-  void visit(Visitor&& field) {
-    field("pp", pp, "preprocessing chain, whose tokens captions are made of");
-  }
-};
-
-}  // namespace
-
 std::shared_ptr<const data::TextEncoder> caption_encoder(const state::LoadedModel& model) {
   captioner_of(model);
   if (model.recipe.empty()) {
     throw usage_error("the weights are none of a run's, so that nothing says what their tokens are", model.path, "name a run");
   }
   config::Section recipe = config::parse_recipe(model.recipe, model.path);
-  TrainingChain chain;
+  TrainingData training;
   objectives::CaptionOptions captions;
   config::Section data_section = recipe.section("data");
-  data_section.bind_part(chain);
+  data_section.bind_part(training);
   recipe.section("objective").bind_part(captions);
-  const data::Pp pp(chain.pp, data::PpUse::kTrain, data_section.place("pp"));
+  const data::Pp pp(training.pp, data::PpUse::kTrain, data_section.place("pp"));
   for (const data::TokenField& field : pp.token_fields()) {
     if (!captions.tokens.empty() && field.name != captions.tokens) continue;
     const int64_t known = model.model->input().vocabulary;

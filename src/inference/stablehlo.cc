@@ -11,6 +11,7 @@
 #include "data/transform/pp.h"
 #include "inference/row_reader.h"
 #include "inference/tracer.h"
+#include "inference/training_data.h"
 #include "models/image_text/captioner.h"
 #include "models/image_text/image_text.h"
 
@@ -84,14 +85,6 @@ void add_programs(Exporter& to, const models::Captioner& model) {
          [&](const nn::Scope& scope, const Values& in) { return model.decode(scope, in[0], in[1]); });
 }
 
-struct TrainingChain {
-  std::string pp;
-  template <class Visitor>
-  void visit(Visitor&& field) {
-    field("pp", pp, "preprocessing chain of training");
-  }
-};
-
 std::string signature(const state::LoadedModel& model, const std::vector<ExportedProgram>& programs) {
   nlohmann::ordered_json json{{"weights", "model.safetensors"}, {"programs", nlohmann::ordered_json::array()}};
   for (const ExportedProgram& program : programs) {
@@ -108,11 +101,11 @@ std::string signature(const state::LoadedModel& model, const std::vector<Exporte
     json["classes"] = model.class_names;
   } else if (!model.recipe.empty()) {
     // Its tokenize(…) says how texts become tokens.
-    TrainingChain chain;
+    TrainingData training;
     config::Section recipe = config::parse_recipe(model.recipe, model.path);
     config::Section data_section = recipe.section("data");
-    data_section.bind_part(chain);
-    json["training_preprocessing"] = chain.pp;
+    data_section.bind_part(training);
+    json["training_preprocessing"] = training.pp;
   }
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

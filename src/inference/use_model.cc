@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/text/text.h"
 #include "inference/row_reader.h"
+#include "inference/training_data.h"
 #include "train/process/processes.h"
 #include "train/step/compile.h"
 #include "train/step/fixed_arguments.h"
@@ -31,17 +32,6 @@ size_t predict_batch(const pjrt::Client& client) {
   if (client.platform_name() != "cpu") return kOfAccelerators;
   return static_cast<size_t>(std::max(kAtLeast, kForEachCore * thread_count(0, kBatch / kForEachCore)));
 }
-
-// What evaluators take from the recipe's `data`.
-struct TrainingData {
-  int64_t batch = 0;
-  std::string pp;
-  template <class Visitor>
-  void visit(Visitor&& field) {
-    field("batch", batch, "images of one step");
-    field("pp", pp, "preprocessing chain, whose tokens captions are made of");
-  }
-};
 
 // A batch that the device works on.
 struct InFlight {

@@ -9,7 +9,7 @@
 namespace tessera::metrics {
 namespace {
 
-double share(int64_t part, int64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
+double ratio(int64_t part, int64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
 
 // Calls body(class, its column) for each column of `rows`, on all cores.
 template <class Body>
@@ -44,9 +44,9 @@ std::vector<double> log_sums(const Features& logits) {
 
 double sigmoid(double logit) { return 1 / (1 + std::exp(-logit)); }
 
-double ClassScores::precision() const { return share(right, given); }
-double ClassScores::recall() const { return share(right, examples); }
-double ClassScores::f1() const { return share(2 * right, examples + given); }
+double ClassScores::precision() const { return ratio(right, given); }
+double ClassScores::recall() const { return ratio(right, examples); }
+double ClassScores::f1() const { return ratio(2 * right, examples + given); }
 
 MultiLabelScores::MultiLabelScores(const Features& logits, std::span<const uint8_t> multi_hot, double threshold)
     : classes_(static_cast<size_t>(logits.width)) {

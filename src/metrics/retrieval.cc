@@ -7,16 +7,16 @@
 namespace tessera::metrics {
 namespace {
 
-constexpr int64_t kBlock = 64;
+constexpr int64_t kBlockRows = 64;
 
 // For each row of `asked` the place, from 0, of the first of its own among the rows of `known`, nearest first. own(i, j):
 // whether row j of `known` is row i's.
 template <class Own>
 std::vector<int64_t> places(const Features& asked, const Features& known, const Own& own) {
   std::vector<int64_t> result(static_cast<size_t>(asked.rows()));
-  const int64_t blocks = (asked.rows() + kBlock - 1) / kBlock;
+  const int64_t blocks = (asked.rows() + kBlockRows - 1) / kBlockRows;
   parallel_for(blocks, thread_count(0, blocks), [&](int64_t block, int) {
-    const int64_t begin = block * kBlock, rows = std::min(kBlock, asked.rows() - begin);
+    const int64_t begin = block * kBlockRows, rows = std::min(kBlockRows, asked.rows() - begin);
     const RowMatrixF similar = as_matrix(asked).middleRows(begin, rows) * as_matrix(known).transpose();
     for (int64_t i = 0; i < rows; ++i) {
       // The nearest of its own, and then how many are before that.

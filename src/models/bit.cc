@@ -25,7 +25,6 @@ extern const Family kBiT;
 
 namespace {
 
-constexpr size_t kStages = 4;
 constexpr int64_t kGroups = 32;
 
 struct BiTOptions {
@@ -58,7 +57,7 @@ struct BiTOptions {
   }
 };
 
-BiTOptions options_of(std::string_view json, const std::string& where) {
+BiTOptions bit_options_of_timm(std::string_view json, const std::string& where) {
   TimmArgs args(json, where);
   BiTOptions o;
   args.word("global_pool", "avg", {{"avg", "gap"}});
@@ -212,18 +211,18 @@ class BiT final : public Classifier {
   BiTConfig config_;
 };
 
-std::unique_ptr<Model> make(config::Section section, const InputShape& data) {
+std::unique_ptr<Model> make_bit(config::Section section, const InputShape& data) {
   BiTOptions options;
-  if (section.has("variant")) options = options_of(variant_args(section, kBiT), "variant");
+  if (section.has("variant")) options = bit_options_of_timm(variant_args(section, kBiT), "variant");
   section.bind(options);
   return std::make_unique<BiT>(resolve(options, data, fail_in(section)));
 }
 
-std::unique_ptr<Classifier> from_timm(std::string_view args, const InputShape& input, const std::string& where) {
-  return std::make_unique<BiT>(resolve(options_of(args, where), input, {}));
+std::unique_ptr<Classifier> bit_from_timm(std::string_view args, const InputShape& input, const std::string& where) {
+  return std::make_unique<BiT>(resolve(bit_options_of_timm(args, where), input, {}));
 }
 
-constexpr TimmArchitecture kArchitectures[] = {
+constexpr TimmArchitecture kBiTArchitectures[] = {
     {"resnetv2_50x1_bit", 224, R"({"layers": [3, 4, 6, 3], "width_factor": 1})"},
     {"resnetv2_50x3_bit", 224, R"({"layers": [3, 4, 6, 3], "width_factor": 3})"},
     {"resnetv2_101x1_bit", 224, R"({"layers": [3, 4, 23, 3], "width_factor": 1})"},
@@ -239,12 +238,12 @@ constexpr TimmArchitecture kArchitectures[] = {
 const Family kBiT = {
     .name = "bit",
     .title = "BiT: ResNet-v2 with group norm and standardised weights",
-    .make = make,
+    .make = make_bit,
     .keys = [](const std::string& prefix) { return config::describe<BiTOptions>({}, prefix); },
-    .from_timm = from_timm,
+    .from_timm = bit_from_timm,
     .keys_from_timm = [](std::string_view args,
-                         const std::string& where) { return config::changed_keys(options_of(args, where)); },
-    .architectures = kArchitectures,
+                         const std::string& where) { return config::changed_keys(bit_options_of_timm(args, where)); },
+    .architectures = kBiTArchitectures,
     .plain = {"resnetv2_50x1_bit", "resnetv2_101x1_bit", "resnetv2_152x2_bit"},
     .fixed = {"layers", "width_factor"},
     .takes_image_size = false,

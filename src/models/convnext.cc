@@ -66,7 +66,7 @@ struct ConvNeXtOptions {
   }
 };
 
-ConvNeXtOptions options_of(std::string_view json, const std::string& where) {
+ConvNeXtOptions convnext_options_of_timm(std::string_view json, const std::string& where) {
   TimmArgs args(json, where);
   ConvNeXtOptions o;
   args.word("global_pool", "avg", {{"avg", "gap"}});
@@ -109,8 +109,6 @@ struct ConvNeXtConfig {
   bool halves(size_t stage) const { return stage > 0 || (stem == "patch" && patch == 2); }
   int64_t stride() const { return stem == "patch" && patch == 1 ? 8 : 32; }
 };
-
-constexpr size_t kStages = 4;
 
 ConvNeXtConfig resolve(const ConvNeXtOptions& o, const InputShape& data, const FailOption& fail) {
   const OptionChecks check(fail);
@@ -291,18 +289,18 @@ class ConvNeXt final : public Classifier {
   ConvNeXtConfig config_;
 };
 
-std::unique_ptr<Model> make(config::Section section, const InputShape& data) {
+std::unique_ptr<Model> make_convnext(config::Section section, const InputShape& data) {
   ConvNeXtOptions options;
-  if (section.has("variant")) options = options_of(variant_args(section, kConvNeXt), "variant");
+  if (section.has("variant")) options = convnext_options_of_timm(variant_args(section, kConvNeXt), "variant");
   section.bind(options);
   return std::make_unique<ConvNeXt>(resolve(options, data, fail_in(section)));
 }
 
-std::unique_ptr<Classifier> from_timm(std::string_view args, const InputShape& input, const std::string& where) {
-  return std::make_unique<ConvNeXt>(resolve(options_of(args, where), input, {}));
+std::unique_ptr<Classifier> convnext_from_timm(std::string_view args, const InputShape& input, const std::string& where) {
+  return std::make_unique<ConvNeXt>(resolve(convnext_options_of_timm(args, where), input, {}));
 }
 
-constexpr TimmArchitecture kArchitectures[] = {
+constexpr TimmArchitecture kConvNeXtArchitectures[] = {
     {"convnext_atto", 224, R"({"depths": [2, 2, 6, 2], "dims": [40, 80, 160, 320], "conv_mlp": true})"},
     {"convnext_atto_ols", 224,
      R"({"depths": [2, 2, 6, 2], "dims": [40, 80, 160, 320], "conv_mlp": true, "stem_type": "overlap_tiered"})"},
@@ -350,12 +348,12 @@ constexpr TimmArchitecture kArchitectures[] = {
 const Family kConvNeXt = {
     .name = "convnext",
     .title = "ConvNeXt and ConvNeXt V2",
-    .make = make,
+    .make = make_convnext,
     .keys = [](const std::string& prefix) { return config::describe<ConvNeXtOptions>({}, prefix); },
-    .from_timm = from_timm,
+    .from_timm = convnext_from_timm,
     .keys_from_timm = [](std::string_view args,
-                         const std::string& where) { return config::changed_keys(options_of(args, where)); },
-    .architectures = kArchitectures,
+                         const std::string& where) { return config::changed_keys(convnext_options_of_timm(args, where)); },
+    .architectures = kConvNeXtArchitectures,
     .plain = {"convnext_tiny", "convnextv2_tiny"},
     .fixed = {},
     .takes_image_size = false,

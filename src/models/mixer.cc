@@ -59,7 +59,7 @@ struct MixerOptions {
   }
 };
 
-MixerOptions options_of(std::string_view json, const std::string& where) {
+MixerOptions mixer_options_of_timm(std::string_view json, const std::string& where) {
   TimmArgs args(json, where);
   MixerOptions o;
   args.text("block_layer", "");
@@ -218,20 +218,20 @@ class Mixer final : public Classifier {
 };
 
 template <bool kRes>
-std::unique_ptr<Model> make(config::Section section, const InputShape& data) {
+std::unique_ptr<Model> make_mixer(config::Section section, const InputShape& data) {
   MixerOptions options;
-  if (section.has("variant")) options = options_of(variant_args(section, kRes ? kResMLP : kMixer), "variant");
+  if (section.has("variant")) options = mixer_options_of_timm(variant_args(section, kRes ? kResMLP : kMixer), "variant");
   section.bind(options);
   return std::make_unique<Mixer>(resolve(options, kRes, data, fail_in(section)));
 }
 
 template <bool kRes>
-std::unique_ptr<Classifier> from_timm(std::string_view args, const InputShape& input, const std::string& where) {
-  return std::make_unique<Mixer>(resolve(options_of(args, where), kRes, input, {}));
+std::unique_ptr<Classifier> mixer_from_timm(std::string_view args, const InputShape& input, const std::string& where) {
+  return std::make_unique<Mixer>(resolve(mixer_options_of_timm(args, where), kRes, input, {}));
 }
 
 std::string keys_from_timm(std::string_view args, const std::string& where) {
-  return config::changed_keys(options_of(args, where));
+  return config::changed_keys(mixer_options_of_timm(args, where));
 }
 
 std::vector<config::KeyDoc> keys(const std::string& prefix) { return config::describe<MixerOptions>({}, prefix); }
@@ -258,9 +258,9 @@ constexpr TimmArchitecture kResMLPs[] = {
 const Family kMixer = {
     .name = "mixer",
     .title = "MLP-Mixer",
-    .make = make<false>,
+    .make = make_mixer<false>,
     .keys = keys,
-    .from_timm = from_timm<false>,
+    .from_timm = mixer_from_timm<false>,
     .keys_from_timm = keys_from_timm,
     .architectures = kMixers,
     .plain = {},
@@ -272,9 +272,9 @@ const Family kMixer = {
 const Family kResMLP = {
     .name = "resmlp",
     .title = "ResMLP",
-    .make = make<true>,
+    .make = make_mixer<true>,
     .keys = keys,
-    .from_timm = from_timm<true>,
+    .from_timm = mixer_from_timm<true>,
     .keys_from_timm = keys_from_timm,
     .architectures = kResMLPs,
     .plain = {},

@@ -1,6 +1,7 @@
 #pragma once
 // What the options of models have in common: checks, with errors that name the recipe's key.
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@ namespace tessera::models {
 using FailOption = std::function<void(const char* key, const std::string& message, const std::string& help)>;
 // Of a recipe's section, which the result keeps.
 FailOption fail_in(const config::Section& section);
+
+// The convolutional networks have four stages, and options with a number for each.
+inline constexpr size_t kStages = 4;
 
 class OptionChecks {
  public:

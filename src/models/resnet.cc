@@ -78,7 +78,7 @@ const std::vector<TimmWord> kBlocks = {{"basic", "basic"}, {"bottleneck", "bottl
 const std::vector<TimmWord> kNorms = {{"batchnorm2d", "batch"}, {"groupnorm", "group"}};
 const std::vector<TimmWord> kStems = {{"", "plain"}, {"deep", "deep"}, {"deep_tiered", "deep_tiered"}};
 
-ResNetOptions options_of(std::string_view json, const std::string& where) {
+ResNetOptions resnet_options_of_timm(std::string_view json, const std::string& where) {
   TimmArgs args(json, where);
   ResNetOptions o;
   args.word("global_pool", "avg", {{"avg", "gap"}});
@@ -95,7 +95,6 @@ ResNetOptions options_of(std::string_view json, const std::string& where) {
   return o;
 }
 
-constexpr size_t kStages = 4;
 constexpr int64_t kNormGroups = 32;
 
 // ResNetOptions checked.
@@ -332,18 +331,18 @@ class ResNet final : public Classifier {
   ResNetConfig config_;
 };
 
-std::unique_ptr<Model> make(config::Section section, const InputShape& data) {
+std::unique_ptr<Model> make_resnet(config::Section section, const InputShape& data) {
   ResNetOptions options;
-  if (section.has("variant")) options = options_of(variant_args(section, kResNet), "variant");
+  if (section.has("variant")) options = resnet_options_of_timm(variant_args(section, kResNet), "variant");
   section.bind(options);
   return std::make_unique<ResNet>(resolve(options, data, fail_in(section)));
 }
 
-std::unique_ptr<Classifier> from_timm(std::string_view args, const InputShape& input, const std::string& where) {
-  return std::make_unique<ResNet>(resolve(options_of(args, where), input, {}));
+std::unique_ptr<Classifier> resnet_from_timm(std::string_view args, const InputShape& input, const std::string& where) {
+  return std::make_unique<ResNet>(resolve(resnet_options_of_timm(args, where), input, {}));
 }
 
-constexpr TimmArchitecture kArchitectures[] = {
+constexpr TimmArchitecture kResNetArchitectures[] = {
     {"resnet18", 224, R"({"block": "basic", "layers": [2, 2, 2, 2]})"},
     {"resnet18d", 224,
      R"({"block": "basic", "layers": [2, 2, 2, 2], "stem_width": 32, "stem_type": "deep", "avg_down": true})"},
@@ -375,12 +374,12 @@ constexpr TimmArchitecture kArchitectures[] = {
 const Family kResNet = {
     .name = "resnet",
     .title = "ResNet v1.5, ResNet-D, ResNeXt",
-    .make = make,
+    .make = make_resnet,
     .keys = [](const std::string& prefix) { return config::describe<ResNetOptions>({}, prefix); },
-    .from_timm = from_timm,
+    .from_timm = resnet_from_timm,
     .keys_from_timm = [](std::string_view args,
-                         const std::string& where) { return config::changed_keys(options_of(args, where)); },
-    .architectures = kArchitectures,
+                         const std::string& where) { return config::changed_keys(resnet_options_of_timm(args, where)); },
+    .architectures = kResNetArchitectures,
     // No argument says the kind of block.
     .plain = {"resnet50", "resnet18"},
     .fixed = {"block"},

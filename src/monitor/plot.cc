@@ -15,7 +15,7 @@ namespace {
 constexpr double kPanelWidth = 520, kHeight = 360;
 constexpr double kLeft = 64, kRight = 20, kTop = 62, kBottom = 50;
 constexpr double kLegendTop = 42, kLegendLine = 18, kLetter = 7.5;  // kTop leaves room for one line of names
-constexpr int kLongestName = 48;                                    // columns
+constexpr int kNameColumns = 48;                                    // columns
 constexpr size_t kMaxPoints = 1000;   // of a curve; more are drawn as the extremes of as many stretches
 constexpr size_t kSmoothedFrom = 60;  // points from which on a moving average helps
 constexpr size_t kSmoothing = 40;     // the average spans a fortieth of the points
@@ -151,7 +151,7 @@ std::string legend_text(const PlotSeries& series) {
   int columns = 0;
   std::string name;
   for (const char c : series.name) {
-    if ((c & 0xc0) != 0x80 && ++columns > kLongestName) break;
+    if ((c & 0xc0) != 0x80 && ++columns > kNameColumns) break;
     name += c;
   }
   if (name.size() < series.name.size()) name += "…";

@@ -13,7 +13,7 @@
 namespace tessera::recipe {
 namespace {
 
-constexpr int64_t kMaxNames = int64_t{1} << 21;
+constexpr int64_t kMaxSourceSize = int64_t{1} << 21;
 
 std::string listed(const std::vector<std::string>& names, const char* what) {
   constexpr size_t kShown = 5;
@@ -29,7 +29,7 @@ bool has_names(const Data& opened) {
     const data::SourceFacts facts = set.source->facts();
     return facts.shards > 0 && !facts.lists;
   };
-  return opened.size() <= kMaxNames && std::ranges::none_of(opened.sets, unnamed);
+  return opened.size() <= kMaxSourceSize && std::ranges::none_of(opened.sets, unnamed);
 }
 
 std::string_view bytes_of(const std::vector<int32_t>& labels) {

@@ -20,7 +20,7 @@
 namespace tessera::state {
 namespace {
 
-constexpr std::string_view kSafetensors = ".safetensors", kNpz = ".npz", kIndex = ".safetensors.index.json";
+constexpr std::string_view kSafetensors = ".safetensors", kNpz = ".npz", kShardIndex = ".safetensors.index.json";
 // Of torch.save.
 constexpr std::string_view kTorch[] = {".pth", ".pt", ".bin", ".pth.tar", ".ckpt"};
 
@@ -134,7 +134,7 @@ void read_safetensors_arrays(const std::string& path, const std::string& scope, 
 }
 
 void read_safetensors(const WeightPath& from, WeightFile& out) {
-  if (from.path.ends_with(kIndex)) {
+  if (from.path.ends_with(kShardIndex)) {
     for (const auto& [name, arrays] : read_index(from.path)) {
       read_safetensors_arrays(store::join_path(store::parent_path(from.path), name), from.scope, &arrays, out);
     }
@@ -163,7 +163,7 @@ WeightPath parse_weight_path(const std::string& text) {
 }
 
 bool is_weight_file(const std::string& path) {
-  return path.ends_with(kSafetensors) || path.ends_with(kNpz) || path.ends_with(kIndex) || is_torch(path);
+  return path.ends_with(kSafetensors) || path.ends_with(kNpz) || path.ends_with(kShardIndex) || is_torch(path);
 }
 
 std::string weight_file_in(const std::string& directory) {

@@ -26,7 +26,9 @@ TEST(LrSuggestions, AreFastais) {
       SCOPED_TRACE(LrSuggestions::kNames[i]);
       const auto& wanted = curve[LrSuggestions::kNames[i]];
       ASSERT_EQ(values[i].has_value(), !wanted.is_null());
-      if (values[i]) EXPECT_NEAR(*values[i] / wanted.get<double>(), 1, 1e-12);
+      if (values[i]) {
+        EXPECT_NEAR(*values[i] / wanted.get<double>(), 1, 1e-12);
+      }
     }
   }
 }

@@ -26,8 +26,7 @@ std::string place_of(std::string_view text, size_t position) {
 
 // Puts values together as the parser meets them.
 template <class Json>
-class JsonBuilder final : public nlohmann::json_sax<Json> {
-  using Base = nlohmann::json_sax<Json>;
+class JsonBuilder final : public JsonEvents {
   static constexpr bool kOrdered = std::is_same_v<Json, nlohmann::ordered_json>;
 
  public:
@@ -35,17 +34,17 @@ class JsonBuilder final : public nlohmann::json_sax<Json> {
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
-  bool number_integer(typename Base::number_integer_t value) override { return add(value); }
-  bool number_unsigned(typename Base::number_unsigned_t value) override { return add(value); }
-  bool number_float(typename Base::number_float_t value, const typename Base::string_t&) override { return add(value); }
-  bool string(typename Base::string_t& value) override { return add(std::move(value)); }
-  bool binary(typename Base::binary_t& value) override { return add(std::move(value)); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(std::move(value)); }
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
-  bool key(typename Base::string_t& name) override {
+  bool key(string_t& name) override {
     auto& object = open_.back()->template get_ref<typename Json::object_t&>();
     bool is_new = false;
     if constexpr (kOrdered) {
@@ -117,7 +116,7 @@ std::string build(std::string_view text, const JsonLimits& limits, Json& out) {
                        human_bytes(static_cast<double>(limits.bytes)));
   }
   JsonBuilder<Json> builder(text, limits);
-  Json::sax_parse(text.begin(), text.end(), &builder);
+  read_json_events(text, builder);
   if (builder.problem.empty()) out = std::move(builder.root);
   return std::move(builder.problem);
 }
@@ -135,6 +134,10 @@ Json build_or_throw(std::string_view text, const std::string& where, const JsonL
 }
 
 }  // namespace
+
+void read_json_events(std::string_view text, JsonEvents& events) {
+  nlohmann::json::sax_parse(text.begin(), text.end(), &events);
+}
 
 JsonResult read_json(std::string_view text, const JsonLimits& limits) {
   JsonResult result;

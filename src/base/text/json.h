@@ -18,6 +18,12 @@ struct JsonLimits {
   size_t values = 4'000'000;  // texts, numbers, lists, objects, …; a value takes up to some 150 bytes of memory
 };
 
+// What the parser meets, one by one. Whatever reads JSON so checks itself what the limits are for.
+using JsonEvents = nlohmann::json_sax<nlohmann::json>;
+// Until a call returns false or the text ends. The one place that nlohmann's parser is compiled in: each kind of `events` that it
+// were given directly would cost seconds.
+void read_json_events(std::string_view text, JsonEvents& events);
+
 // A value, or why there is none ("line 2, column 7 is not JSON").
 struct JsonResult {
   nlohmann::json value;

@@ -14,7 +14,7 @@ namespace {
 // Levels, of what is open: the file's object, a list, its element.
 constexpr size_t kFile = 1, kList = 2, kElement = 3;
 
-class ListReader final : public nlohmann::json_sax<nlohmann::json> {
+class ListReader final : public JsonEvents {
  public:
   explicit ListReader(const std::vector<JsonList>& lists) : lists_(lists) {}
 
@@ -92,7 +92,7 @@ class ListReader final : public nlohmann::json_sax<nlohmann::json> {
 
 void read_json_lists(std::string_view text, const std::string& where, const std::vector<JsonList>& lists) {
   ListReader reader(lists);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+  read_json_events(text, reader);
   if (!reader.problem.empty())
     throw data_error("cannot be read as JSON: " + reader.problem, where, "copy or make the file again, or name another");
 }

@@ -24,7 +24,7 @@ using store::ZipArchive;
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY", kSuffix = ".npy";
-constexpr size_t kMaxRank = 32;
+constexpr size_t kMaxNpyRank = 32;
 [[noreturn]] void fail(const std::string& name, const std::string& what, const std::string& where) {
   throw data_error(fmt::format("the array `{}` {}", name, what), where);
 }
@@ -49,19 +49,19 @@ std::string_view to_descr(DType dtype) {
   TESSERA_CHECK(false, "{} in an .npz file", dtype_name(dtype));
 }
 
-struct Header {
+struct NpyHeader {
   std::string descr;
   bool fortran = false;
   Dims dims;
 };
 
 // The dictionary of a header, as numpy writes it: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }.
-class HeaderParser {
+class NpyHeaderParser {
  public:
-  explicit HeaderParser(std::string_view text) : text_(text) {}
+  explicit NpyHeaderParser(std::string_view text) : text_(text) {}
 
-  std::optional<Header> parse() {
-    Header header;
+  std::optional<NpyHeader> parse() {
+    NpyHeader header;
     int seen = 0;
     if (!take('{')) return {};
     while (!take('}')) {
@@ -116,7 +116,7 @@ class HeaderParser {
       skip_spaces();
       int64_t size = 0;
       const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
-      if (error != std::errc() || size < 0 || dims.size() == kMaxRank) return false;
+      if (error != std::errc() || size < 0 || dims.size() == kMaxNpyRank) return false;
       text_.remove_prefix(static_cast<size_t>(end - text_.data()));
       dims.push_back(size);
       take(',');
@@ -178,7 +178,7 @@ struct Described {
 Described describe(const std::string& name, std::string_view text, uint64_t size, const std::string& where) {
   const auto [begin, end] = preamble(name, text, where);
   if (end > text.size()) fail(name, "ends early", where);
-  std::optional<Header> header = HeaderParser(text.substr(begin, end - begin)).parse();
+  std::optional<NpyHeader> header = NpyHeaderParser(text.substr(begin, end - begin)).parse();
   if (!header) fail(name, "has a header that numpy did not write", where);
   const std::optional<DType> dtype = to_dtype(header->descr);
   if (!dtype) fail(name, fmt::format("has elements of the kind `{}`, which is not known here", header->descr), where);

@@ -1,9 +1,9 @@
 #include "checkpoint/formats/safetensors_header.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/text/json.h"
 
 namespace tessera::checkpoint {
 namespace {
@@ -31,7 +31,7 @@ constexpr std::array<DTypeName, 13> kDTypes{{{DType::kBool, "BOOL"},
 // Where in the header the parser stands; each level of nesting is one step.
 enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets, kEnd };
 
-class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+class HeaderReader : public JsonEvents {
  public:
   explicit HeaderReader(const std::string& path) : path_(path) {}
 
@@ -161,7 +161,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
 Header parse_header(std::string_view text, const std::string& path) {
   HeaderReader reader(path);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
+  read_json_events(text, reader);
   return reader.take();
 }
 

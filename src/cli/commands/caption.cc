@@ -16,7 +16,7 @@
 namespace tessera::cli {
 namespace {
 
-double parse_number(std::string_view flag, const std::string& text) {
+double number_of_flag(std::string_view flag, const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return value;
@@ -91,14 +91,14 @@ class Caption final : public Command {
 
  private:
   void read_penalty(const std::string& text) {
-    const double value = parse_number("--length-penalty", text);
+    const double value = number_of_flag("--length-penalty", text);
     if (!(value >= 0 && value <= 100))
       throw usage_error(fmt::format("`--length-penalty` must be in [0, 100], and is {}", text));
     options_.search.length_penalty = value;
     penalty_given_ = true;
   }
   void read_top_p(const std::string& text) {
-    const double value = parse_number("--top-p", text);
+    const double value = number_of_flag("--top-p", text);
     if (!(value > 0 && value <= 1)) {
       throw usage_error(fmt::format("`--top-p` must be in (0, 1], and is {}", text), {},
                         "0.9 is usual; leave it out for greedy captions");
@@ -106,7 +106,7 @@ class Caption final : public Command {
     options_.search.top_p = value;
   }
   void read_temperature(const std::string& text) {
-    const double value = parse_number("--temperature", text);
+    const double value = number_of_flag("--temperature", text);
     if (!(value >= 0.001 && value <= 1000)) {
       throw usage_error(fmt::format("`--temperature` must be in [0.001, 1000], and is {}", text));
     }

@@ -22,7 +22,7 @@ struct PlatformReport {
 
 int64_t host_memory() { return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE); }
 
-PlatformReport look_at(pjrt::Platform platform, const std::string& plugin) {
+PlatformReport look_at_platform(pjrt::Platform platform, const std::string& plugin) {
   PlatformReport report;
   report.platform = pjrt::platform_name(platform);
   try {
@@ -93,7 +93,7 @@ class Devices final : public Command {
     json["platforms"] = nlohmann::ordered_json::array();
     for (const pjrt::Platform platform : {pjrt::Platform::kCpu, pjrt::Platform::kCuda, pjrt::Platform::kTpu}) {
       // --plugin names one platform's file.
-      const PlatformReport report = look_at(platform, platform == device.platform ? device.plugin : std::string());
+      const PlatformReport report = look_at_platform(platform, platform == device.platform ? device.plugin : std::string());
       if (json_) {
         json["platforms"].push_back(as_json(report));
       } else {

@@ -28,7 +28,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr const char* kExample = "tessera launch local:2 -- train recipes/digits.toml";
+constexpr const char* kLaunchExample = "tessera launch local:2 -- train recipes/digits.toml";
 
 std::string places() {
   std::string text;
@@ -130,7 +130,7 @@ class Launch final : public Command {
         "launch",
         "PLACE -- train RECIPE [key=value …]",
         "train one run with several processes, here or on several hosts",
-        {{kExample, "two processes on this machine, each with half of the processors and of every batch"},
+        {{kLaunchExample, "two processes on this machine, each with half of the processors and of every batch"},
          {"tessera launch ssh:a,b -- train recipes/digits.toml --workdir /shared/runs/digits", "one on each of two hosts"},
          {"tessera launch local:2 --dry-run -- train recipes/digits.toml", "show what would be run"}},
         "Places:\n" + places() +
@@ -181,14 +181,14 @@ class Launch final : public Command {
     const std::unique_ptr<Command> train = kTrain.make();
     train->declare(flags);
     const bool known = std::ranges::any_of(flags.all(), [&](const Flag& flag) { return flag.name == name; });
-    return known ? fmt::format("it is a flag of train, whose words stand behind --: {} {} …", kExample, name) : "";
+    return known ? fmt::format("it is a flag of train, whose words stand behind --: {} {} …", kLaunchExample, name) : "";
   }
   Exit run(const std::vector<std::string>& words, const train::DeviceOptions&) override {
     if (words == std::vector<std::string>{"host"}) return launch::run_host_agent();
     if (words == std::vector<std::string>{"key"}) return print(group::new_run_key()), Exit::kDone;
     group::refuse_key_alone(request_.coordinator.key, request_.coordinator.address);
     request_.coordinator.key = group::read_run_key(request_.coordinator.key);
-    if (words.empty()) throw usage_error("tessera launch needs a place and a command", {}, kExample);
+    if (words.empty()) throw usage_error("tessera launch needs a place and a command", {}, kLaunchExample);
     const launch::Launcher& launcher = launch::find_launcher(words[0], request_.where);
     request_.command.assign(words.begin() + 1, words.end());
     if (request_.command.empty() || request_.command[0] != "train") {

@@ -36,7 +36,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause{5}, kLongestPause{200}, kPatience{5000};
+constexpr milliseconds kFirstPause{5}, kLongestPause{200}, kCallPatience{5000};
 
 constexpr const char* kHelp =
     "is etcd running there, and open to this host? `curl http://HOST:PORT/health` asks it; where it asks for a key, name the "
@@ -60,7 +60,7 @@ class Etcd {
   explicit Etcd(std::vector<http::Endpoint> members) : members_(std::move(members)) {}
 
   // `patience` is of one request.
-  json call(const std::string& path, const json& body, milliseconds patience = kPatience) const {
+  json call(const std::string& path, const json& body, milliseconds patience = kCallPatience) const {
     return of_any(patience, [&](const http::Endpoint& at) {
       const http::Answer answer = http::post_json(at, path, body.dump(), patience);
       JsonResult read = read_json(answer.body);
@@ -76,8 +76,8 @@ class Etcd {
     size_t member = 0;  // whose it is
   };
   Stream stream(const std::string& path, const json& body) const {
-    return of_any(kPatience, [&](const http::Endpoint& at) {
-      return Stream{std::make_shared<http::LineStream>(at, path, body.dump(), kPatience),
+    return of_any(kCallPatience, [&](const http::Endpoint& at) {
+      return Stream{std::make_shared<http::LineStream>(at, path, body.dump(), kCallPatience),
                     static_cast<size_t>(&at - members_.data())};
     });
   }

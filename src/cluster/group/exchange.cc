@@ -34,16 +34,16 @@ constexpr size_t kWholeArray = size_t{16} << 10;  // numbers up to which everybo
 // Until the last of them tells its address: process 0 may fetch weights before.
 constexpr std::chrono::minutes kConnectPatience{10};
 
-const Module kModule{.file = "tessera_gloo.so",
-                     .environment = "TESSERA_GLOO",
-                     .function = "tessera_gloo_api",
-                     .needed_by = "several processes need",
-                     .code = Exit::kDevice,
-                     .help_missing = "./dev build makes it; TESSERA_GLOO=FILE names it elsewhere",
-                     .help_unloadable = "apt-get install libgloo0"};
+const Module kGlooModule{.file = "tessera_gloo.so",
+                         .environment = "TESSERA_GLOO",
+                         .function = "tessera_gloo_api",
+                         .needed_by = "several processes need",
+                         .code = Exit::kDevice,
+                         .help_missing = "./dev build makes it; TESSERA_GLOO=FILE names it elsewhere",
+                         .help_unloadable = "apt-get install libgloo0"};
 
 const TesseraGlooApi& gloo() {
-  static const TesseraGlooApi& api = module_api<TesseraGlooApi>(kModule, kTesseraGlooVersion);
+  static const TesseraGlooApi& api = module_api<TesseraGlooApi>(kGlooModule, kTesseraGlooVersion);
   return api;
 }
 

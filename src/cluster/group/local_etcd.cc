@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTries = 5;  // of ports that were free a moment ago
-constexpr std::chrono::seconds kPatience{30}, kPortPatience{20};
+constexpr std::chrono::seconds kStartPatience{30}, kPortPatience{20};
 
 // Ports that are free now, different ones.
 std::array<uint16_t, 2> free_ports() {
@@ -194,7 +194,7 @@ void LocalEtcd::start() {
     pid_ = spawn(std::move(command), log);
     if (pid_ < 0) throw device_error("the system starts no further process for etcd");
     int status = 0;
-    for (const auto until = Clock::now() + kPatience; Clock::now() < until;) {
+    for (const auto until = Clock::now() + kStartPatience; Clock::now() < until;) {
       if (answers(address_, key_)) return;
       if (::waitpid(pid_, &status, WNOHANG) == pid_) {
         pid_ = -1;

@@ -22,15 +22,15 @@ namespace {
 
 using nlohmann::json;
 
-const Module kModule{.file = "tessera_pmix.so",
-                     .environment = "TESSERA_PMIX",
-                     .function = "tessera_pmix_api",
-                     .needed_by = "processes that mpirun or srun started, without --coordinator-address, need",
-                     .code = Exit::kDevice,
-                     .help_missing =
-                         "./dev build makes it (TESSERA_PMIX=FILE names it elsewhere); or name an etcd with "
-                         "--coordinator-address",
-                     .help_unloadable = "apt-get install libpmix2, or name an etcd with --coordinator-address"};
+const Module kPmixModule{.file = "tessera_pmix.so",
+                         .environment = "TESSERA_PMIX",
+                         .function = "tessera_pmix_api",
+                         .needed_by = "processes that mpirun or srun started, without --coordinator-address, need",
+                         .code = Exit::kDevice,
+                         .help_missing =
+                             "./dev build makes it (TESSERA_PMIX=FILE names it elsewhere); or name an etcd with "
+                             "--coordinator-address",
+                         .help_unloadable = "apt-get install libpmix2, or name an etcd with --coordinator-address"};
 
 bool is_ipv4(const std::string& text) {
   in_addr address{};
@@ -43,7 +43,7 @@ constexpr std::chrono::seconds kLeavePatience{13};
 // The launcher's server, for as long as the processes find each other.
 class Pmix {
  public:
-  explicit Pmix(TesseraPmixPlace& place) : api_(module_api<TesseraPmixApi>(kModule, kTesseraPmixVersion)) {
+  explicit Pmix(TesseraPmixPlace& place) : api_(module_api<TesseraPmixApi>(kPmixModule, kTesseraPmixVersion)) {
     char* reason = nullptr;
     if (!api_.open(&place, &reason)) fail(reason);
   }

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // The lines of stdin, and how long there were none.
-class Launcher {
+class LauncherLink {
  public:
   // Waits for a line, at most so long; nothing where none came.
   std::optional<std::string> line(std::chrono::milliseconds patience) {
@@ -96,7 +96,7 @@ int signal_of(const std::optional<std::string>& line) {
   return number;
 }
 
-HostRequest read_request(Launcher& launcher) {
+HostRequest read_request(LauncherLink& launcher) {
   std::optional<std::string> line;
   while (!line && !launcher.gone()) line = launcher.line(std::chrono::seconds(1));
   if (!line) throw usage_error("`tessera launch host` is started by tessera launch, which says what to do");
@@ -113,7 +113,7 @@ HostRequest read_request(Launcher& launcher) {
 }
 
 // Held until this process ends.
-void take_lock(const std::string& path, Launcher& launcher, Output& output) {
+void take_lock(const std::string& path, LauncherLink& launcher, Output& output) {
   std::error_code ignored;
   fs::create_directories(fs::path(path).parent_path(), ignored);
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -128,7 +128,7 @@ void take_lock(const std::string& path, Launcher& launcher, Output& output) {
   }
 }
 
-Exit run_etcd(const HostRequest& request, Launcher& launcher, Output& output) {
+Exit run_etcd(const HostRequest& request, LauncherLink& launcher, Output& output) {
   group::LocalEtcd etcd(request.etcd, request.key);
   output.say("@etcd " + etcd.address());
   while (!launcher.gone()) {
@@ -154,7 +154,7 @@ void prefer_copied_files() {
   ::setenv("LD_LIBRARY_PATH", (copied / "lib").c_str(), 1);
 }
 
-Exit run_process(const HostRequest& request, Launcher& launcher, Output& output) {
+Exit run_process(const HostRequest& request, LauncherLink& launcher, Output& output) {
   std::error_code error;
   fs::current_path(request.directory, error);
   if (error) throw data_error(fmt::format("cannot go to `{}`: {}", request.directory, error.message()));
@@ -200,7 +200,7 @@ std::string to_line(const HostRequest& request) {
 }
 
 Exit run_host_agent() {
-  Launcher launcher;
+  LauncherLink launcher;
   Output output;
   const HostRequest request = read_request(launcher);
   prefer_copied_files();

@@ -257,7 +257,7 @@ Plan plan_with(const Request& request, const std::string& key) {
 
 bool has_key(const Request& request) { return request.coordinator.address.empty() || !request.coordinator.key.empty(); }
 
-Plan plan(const Request& request) {
+Plan plan_jobset(const Request& request) {
   Plan plan = plan_with(request, has_key(request) ? kKey : "");
   if (request.coordinator.address.empty()) {
     plan.notes = {fmt::format("{} is a key that launch makes, as `tessera launch key` prints one", kKey)};
@@ -267,7 +267,7 @@ Plan plan(const Request& request) {
   return plan;
 }
 
-Exit run(const Request& request) {
+Exit run_jobset(const Request& request) {
   std::string key = request.coordinator.key;
   if (key.empty() && has_key(request)) key = group::new_run_key();
   return submit(plan_with(request, key));
@@ -280,7 +280,7 @@ const Launcher kJobset = {"jobset",
                           "N pods of a Kubernetes JobSet, given to kubectl; needs --image",
                           "jobset:4 --image IMAGE",
                           /*copies=*/false,
-                          plan,
-                          run};
+                          plan_jobset,
+                          run_jobset};
 
 }  // namespace tessera::launch

@@ -34,7 +34,7 @@ std::vector<ProcessPlan> processes_of(const Request& request, const Coordinator&
   return out;
 }
 
-Plan plan(const Request& request) {
+Plan plan_local(const Request& request) {
   Plan plan;
   const bool named = !request.coordinator.address.empty();
   const Coordinator own{fmt::format("127.0.0.1:{}", kPort), {}};
@@ -55,7 +55,7 @@ std::unique_ptr<Child> start(ProcessPlan process, int64_t index, int64_t count) 
   return std::make_unique<Child>(std::move(options));
 }
 
-Exit run(const Request& request) {
+Exit run_local(const Request& request) {
   const int64_t count = process_count(request, kLocal);
   std::optional<group::LocalEtcd> own;
   if (request.coordinator.address.empty()) own.emplace();
@@ -74,7 +74,7 @@ Exit run(const Request& request) {
 
 const Launcher kLocal = {
     "local",   "local:N",        "N processes on this machine, each with its share of the processors and GPUs",
-    "local:2", /*copies=*/false, plan,
-    run};
+    "local:2", /*copies=*/false, plan_local,
+    run_local};
 
 }  // namespace tessera::launch

@@ -40,7 +40,7 @@ ProcessPlan process_of(const Request& request, const Coordinator& coordinator, c
   return one;
 }
 
-Plan plan(const Request& request) {
+Plan plan_mpi(const Request& request) {
   Plan plan;
   const bool named = !request.coordinator.address.empty();
   const Coordinator own{fmt::format("{}:{}", all_here(request) ? "127.0.0.1" : "ADDRESS", kPort),
@@ -53,7 +53,7 @@ Plan plan(const Request& request) {
   return plan;
 }
 
-Exit run(const Request& request) {
+Exit run_mpi(const Request& request) {
   std::optional<group::LocalEtcd> own;
   Coordinator coordinator = request.coordinator;
   if (coordinator.address.empty()) {
@@ -85,7 +85,8 @@ Exit run(const Request& request) {
 }  // namespace
 
 const Launcher kMpi = {
-    "mpi", "mpi:N", "N processes by Open MPI's mpirun; --option=--hostfile --option=FILE says where", "mpi:2", /*copies=*/false,
-    plan,  run};
+    "mpi",   "mpi:N",          "N processes by Open MPI's mpirun; --option=--hostfile --option=FILE says where",
+    "mpi:2", /*copies=*/false, plan_mpi,
+    run_mpi};
 
 }  // namespace tessera::launch

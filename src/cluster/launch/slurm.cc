@@ -26,7 +26,7 @@ export TESSERA_COORDINATOR_KEY
 constexpr const char* kPassedOn =
     ": \"${{{0}?is not set here: submit with it in the environment, without --export=NONE}}\"; export {0}\n";
 // The nodes reach each other, so that etcd runs on the first of them.
-constexpr const char* kEtcd = R"(
+constexpr const char* kEtcdOfJob = R"(
 # The processes meet at an etcd on this node, the first one.
 export port=$((20000 + SLURM_JOB_ID % 5000)); peer=$((port + 5000))
 data=$(mktemp -d); key="$data/key.pem"; certificate="$data/certificate.pem"
@@ -84,7 +84,7 @@ std::string option_word(const std::string& word) {
   return text + "\"";
 }
 
-Plan plan(const Request& request) {
+Plan plan_slurm(const Request& request) {
   const std::string name = run_name(request);
   const int64_t save_timeout = request.save_timeout.value_or(kSaveTimeout);
   std::string text = fmt::format(R"(#!/bin/bash
@@ -105,7 +105,7 @@ Plan plan(const Request& request) {
   const bool named = !request.coordinator.address.empty();
   const std::vector<std::string> words = program_words(request);
   text += named ? fmt::format("\nexport TESSERA_COORDINATOR_ADDRESS={}\n", shell_quoted(request.coordinator.address))
-                : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcd;
+                : fmt::format(kKeyOfJob, command_line({words[0]})) + kEtcdOfJob;
   text += fmt::format(kTimeIsUp, save_timeout);
   text += fmt::format("\nsrun --kill-on-bad-exit=0 {}{} &\n", named ? "" : kTask, command_line(words));
   text += fmt::format(kWait, request.restarts, name, kSteady, kBegun);
@@ -116,17 +116,17 @@ Plan plan(const Request& request) {
 }
 
 // sbatch passes its environment on to the job. The file for it shows no key and no value of --env.
-Exit run(const Request& request) {
+Exit run_slurm(const Request& request) {
   std::vector<Variable> environment = request.environment;
   if (!request.coordinator.key.empty()) environment.push_back({"TESSERA_COORDINATOR_KEY", request.coordinator.key});
-  return submit(plan(request), std::move(environment));
+  return submit(plan_slurm(request), std::move(environment));
 }
 
 }  // namespace
 
 const Launcher kSlurm = {
     "slurm",   "slurm:N",        "a job of N nodes, given to sbatch; --option=--time=24:00:00 becomes a line of it",
-    "slurm:4", /*copies=*/false, plan,
-    run};
+    "slurm:4", /*copies=*/false, plan_slurm,
+    run_slurm};
 
 }  // namespace tessera::launch

@@ -77,14 +77,14 @@ std::vector<RemoteHost> hosts_of(const Request& request) {
   return hosts;
 }
 
-Plan plan(const Request& request) { return plan_remote_run(request, hosts_of(request)); }
-Exit run(const Request& request) { return run_on_hosts(request, hosts_of(request)); }
+Plan plan_ssh(const Request& request) { return plan_remote_run(request, hosts_of(request)); }
+Exit run_ssh(const Request& request) { return run_on_hosts(request, hosts_of(request)); }
 
 }  // namespace
 
 const Launcher kSsh = {
     "ssh",     "ssh:HOSTS",     "one process on each host: ssh:a,b or ssh:FILE with one USER@HOST:PORT a line",
-    "ssh:a,b", /*copies=*/true, plan,
-    run};
+    "ssh:a,b", /*copies=*/true, plan_ssh,
+    run_ssh};
 
 }  // namespace tessera::launch

@@ -87,7 +87,7 @@ std::vector<RemoteHost> hosts_of(const std::vector<std::string>& lines) {
   return hosts;
 }
 
-Plan plan(const Request& request) {
+Plan plan_tpu_vm(const Request& request) {
   check_name(request);
   if (request.topology.empty()) {
     throw usage_error("how many hosts the TPU has is known when it is reached, or from --topology", {},
@@ -113,7 +113,7 @@ Plan plan(const Request& request) {
   return plan;
 }
 
-Exit run(const Request& request) {
+Exit run_tpu_vm(const Request& request) {
   check_name(request);
   log_line(fmt::format("gcloud   looks for the hosts of {}", request.where));
   run_gcloud(key_words(request));
@@ -125,6 +125,6 @@ Exit run(const Request& request) {
 const Launcher kTpuVm = {
     "tpu-vm",        "tpu-vm:NAME", "one process on each host of a Cloud TPU; --option=--zone=ZONE goes to gcloud",
     "tpu-vm:my-tpu",
-    /*copies=*/true, plan,          run};
+    /*copies=*/true, plan_tpu_vm,   run_tpu_vm};
 
 }  // namespace tessera::launch

@@ -103,8 +103,6 @@ Conv conv_of(const Node& n) {
           n.attr<int64_t>("batch_group_count")};
 }
 
-int64_t dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
-
 Types conv_types(const Node& n) {
   const TensorType &x = n.operands[0].type(), &k = n.operands[1].type();
   const Conv c = conv_of(n);

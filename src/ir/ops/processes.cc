@@ -36,14 +36,14 @@ Values vjp_sum(const VjpArgs& a) {
 }
 
 // Operands: the rows, the process.
-Types gather_types(const Node& n) {
+Types gathered_types(const Node& n) {
   require(n, n.operands.size() == 2 && n.operands[0].rank() > 0, "rows of processes have a first dimension");
   TensorType type = n.operands[0].type();
   type.dims[0] *= count_of(n);
   return {type};
 }
 
-Values vjp_gather(const VjpArgs& a) {
+Values vjp_gather_over_processes(const VjpArgs& a) {
   const Processes processes{count_of(a.node), a.x(1)};
   if (!is_float(a.x(0).dtype()) || !a.ct[0]) return {{}, {}};
   const Value total = sum_over_processes(processes, convert(a.ct[0], DType::kF32));
@@ -53,7 +53,7 @@ Values vjp_gather(const VjpArgs& a) {
 }  // namespace
 
 constinit const OpDef kOpSumOverProcesses("tessera.sum_over_processes", sum_types, vjp_sum);
-constinit const OpDef kOpGatherOverProcesses("tessera.gather_over_processes", gather_types, vjp_gather);
+constinit const OpDef kOpGatherOverProcesses("tessera.gather_over_processes", gathered_types, vjp_gather_over_processes);
 
 Values sum_over_processes(const Processes& processes, const Values& xs) {
   return processes.several() && !xs.empty() ? sum_node(processes.count, xs) : xs;

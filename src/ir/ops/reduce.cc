@@ -139,8 +139,6 @@ WindowOptions filled(WindowOptions w) {
   return w;
 }
 
-int64_t dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
-
 Dims windowed_dims(const Node& n, const Dims& dims, const WindowOptions& w) {
   require(n, w.dimensions.size() == dims.size() && w.strides.size() == dims.size() && w.padding.size() == dims.size(),
           "the window needs one entry for each dimension");

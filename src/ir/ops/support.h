@@ -39,6 +39,9 @@ inline Dims range(int64_t n, int64_t start = 0) {
 
 inline size_t idx(int64_t i) { return static_cast<size_t>(i); }
 
+// The extent of `size` elements that lie `dilation` apart.
+inline int64_t dilated(int64_t size, int64_t dilation) { return size == 0 ? 0 : (size - 1) * dilation + 1; }
+
 // Fails the node unless the condition holds.
 inline void require(const Node& node, bool condition, const std::string& message) {
   if (!condition) fail_op(node, message);

@@ -165,9 +165,9 @@ std::string CapPa::describe() const {
 namespace {
 
 // Turns the options into a config.
-class Resolver : private OptionChecks {
+class CapPaResolver : private OptionChecks {
  public:
-  Resolver(const CapPaOptions& options, const InputShape& data, const FailOption& fail)
+  CapPaResolver(const CapPaOptions& options, const InputShape& data, const FailOption& fail)
       : OptionChecks(fail), o_(options), data_(data) {}
 
   CapPaConfig run() {
@@ -231,7 +231,7 @@ class Resolver : private OptionChecks {
 TimmMap CapPa::timm_map() const { return tower_map(*this, "encoder", encoder_); }
 
 CapPaConfig resolve(const CapPaOptions& options, const InputShape& data, const FailOption& fail) {
-  return Resolver(options, data, fail).run();
+  return CapPaResolver(options, data, fail).run();
 }
 
 const Family kCapPa = {

@@ -64,9 +64,9 @@ Value TextTransformer::features(const nn::Scope& scope, Value ids) const {
 
 namespace {
 
-class Resolver : private OptionChecks {
+class TextResolver : private OptionChecks {
  public:
-  Resolver(const TextOptions& options, const FailOption& fail) : OptionChecks(fail), o_(options) {}
+  TextResolver(const TextOptions& options, const FailOption& fail) : OptionChecks(fail), o_(options) {}
 
   TextConfig run(const InputShape& data) {
     sizes();
@@ -108,7 +108,7 @@ class Resolver : private OptionChecks {
 }  // namespace
 
 TextConfig resolve(const TextOptions& options, const InputShape& data, const FailOption& fail) {
-  return Resolver(options, fail).run(data);
+  return TextResolver(options, fail).run(data);
 }
 
 }  // namespace tessera::models

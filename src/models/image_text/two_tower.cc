@@ -57,9 +57,9 @@ std::string TwoTower::describe() const {
 namespace {
 
 // Turns the options into a config.
-class Resolver : private OptionChecks {
+class TwoTowerResolver : private OptionChecks {
  public:
-  Resolver(const TwoTowerOptions& options, const InputShape& data, const FailOption& fail)
+  TwoTowerResolver(const TwoTowerOptions& options, const InputShape& data, const FailOption& fail)
       : OptionChecks(fail), o_(options), data_(data) {}
 
   TwoTowerConfig run() {
@@ -99,7 +99,7 @@ class Resolver : private OptionChecks {
 TimmMap TwoTower::timm_map() const { return tower_map(*this, "img", image_); }
 
 TwoTowerConfig resolve(const TwoTowerOptions& options, const InputShape& data, const FailOption& fail) {
-  return Resolver(options, data, fail).run();
+  return TwoTowerResolver(options, data, fail).run();
 }
 
 namespace {

@@ -11,7 +11,7 @@ extern const Family kViT;
 
 namespace {
 
-constexpr TimmArchitecture kArchitectures[] = {
+constexpr TimmArchitecture kViTArchitectures[] = {
 #define TIMM_VIT(name, image_size, args) {name, image_size, args},
 #include "models/vit/timm_vits.def"
 #undef TIMM_VIT
@@ -124,7 +124,7 @@ const Family kViT = {
     .from_timm = vit_from_timm,
     .keys_from_timm = [](std::string_view args,
                          const std::string& where) { return config::changed_keys(vit_options_of_timm(args, where)); },
-    .architectures = kArchitectures,
+    .architectures = kViTArchitectures,
     .others =
         {
             {"mu/16", R"(style = "big_vision", variant = "mu/16")"},

@@ -18,9 +18,9 @@ constexpr ViTSize kSizes[] = {
 };
 
 // Turns the options into a config, one group at a time.
-class Resolver : private OptionChecks {
+class ViTResolver : private OptionChecks {
  public:
-  Resolver(const ViTOptions& options, const InputShape& data, const FailOption& fail) : OptionChecks(fail), o_(options) {
+  ViTResolver(const ViTOptions& options, const InputShape& data, const FailOption& fail) : OptionChecks(fail), o_(options) {
     c_.input = data;
   }
 
@@ -146,7 +146,7 @@ class Resolver : private OptionChecks {
 std::span<const ViTSize> vit_sizes() { return kSizes; }
 
 ViTConfig resolve(const ViTOptions& options, const InputShape& data, const FailOption& fail) {
-  return Resolver(options, data, fail).run();
+  return ViTResolver(options, data, fail).run();
 }
 
 }  // namespace tessera::models

@@ -10,8 +10,6 @@
 namespace tessera::monitor {
 namespace {
 
-using Json = nlohmann::json;
-
 Error no_server() { return data_error("what answers at MLFLOW_TRACKING_URI is no MLflow server"); }
 
 // What nlohmann throws for a value of another kind is an Error here.
@@ -19,19 +17,19 @@ template <class Read>
 auto reading(Read&& read) {
   try {
     return read();
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     throw no_server();
   }
 }
 
 // Some servers write 64-bit numbers as texts, as protobuf's mapping has it; what is left out is 0.
-double number_at(const Json& json, const char* key) {
-  const Json value = json.value(key, Json(0));
+double number_at(const nlohmann::json& json, const char* key) {
+  const nlohmann::json value = json.value(key, nlohmann::json(0));
   return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr) : value.get<double>();
 }
 
-int64_t step_of(const Json& point) {
-  const Json value = point.value("step", Json(0));
+int64_t step_of(const nlohmann::json& point) {
+  const nlohmann::json value = point.value("step", nlohmann::json(0));
   int64_t step = 0;
   if (value.is_string()) {
     const auto text = value.get<std::string>();
@@ -47,33 +45,35 @@ int64_t step_of(const Json& point) {
 
 }  // namespace
 
-std::string mlflow_text_at(const Json& answer, const Json::json_pointer& place) {
+std::string mlflow_text_at(const nlohmann::json& answer, const nlohmann::json::json_pointer& place) {
   return reading([&] { return answer.at(place).get<std::string>(); });
 }
 
-MlflowRunInfo mlflow_run(const Json& answer, const std::string& id) {
+MlflowRunInfo mlflow_run(const nlohmann::json& answer, const std::string& id) {
   return reading([&] {
     MlflowRunInfo out{id, true, {}, {}};
-    const Json& run = answer.at("run");
+    const nlohmann::json& run = answer.at("run");
     out.active = run.at("info").value("lifecycle_stage", "active") == "active";
-    const Json data = run.value("data", Json::object());
-    for (const Json& param : data.value("params", Json::array())) out.params[param.at("key")] = param.value("value", "");
-    for (const Json& metric : data.value("metrics", Json::array())) out.metrics.push_back(metric.at("key"));
+    const nlohmann::json data = run.value("data", nlohmann::json::object());
+    for (const nlohmann::json& param : data.value("params", nlohmann::json::array()))
+      out.params[param.at("key")] = param.value("value", "");
+    for (const nlohmann::json& metric : data.value("metrics", nlohmann::json::array())) out.metrics.push_back(metric.at("key"));
     return out;
   });
 }
 
-MlflowPointPage mlflow_points(const Json& answer, const std::string& token) {
+MlflowPointPage mlflow_points(const nlohmann::json& answer, const std::string& token) {
   return reading([&] {
     MlflowPointPage page;
-    for (const Json& point : answer.value("metrics", Json::array())) page.points[step_of(point)] = number_at(point, "value");
+    for (const nlohmann::json& point : answer.value("metrics", nlohmann::json::array()))
+      page.points[step_of(point)] = number_at(point, "value");
     page.next = answer.value("next_page_token", "");
     if (!page.next.empty() && page.next == token) throw no_server();
     return page;
   });
 }
 
-bool mlflow_has_none(long status, const Json& answer) {
+bool mlflow_has_none(long status, const nlohmann::json& answer) {
   if (status != 404 || !answer.is_object()) return false;
   const auto code = answer.find("error_code");
   return code != answer.end() && code->is_string() && code->get<std::string>() == "RESOURCE_DOES_NOT_EXIST";

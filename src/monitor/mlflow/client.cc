@@ -16,8 +16,6 @@
 namespace tessera::monitor {
 namespace {
 
-using Json = nlohmann::json;
-
 // mlflow/utils/validation.py
 constexpr size_t kMaxPairs = 100;
 constexpr int64_t kPage = 25'000;
@@ -26,24 +24,24 @@ constexpr size_t kShownReason = 300;  // characters of what a server says
 int64_t milliseconds(double seconds) { return std::llround(seconds * 1000); }
 
 // JSON's own texts for what is no number in JSON, as protobuf's mapping has them.
-Json number(double value) {
+nlohmann::json number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return value;
 }
 
-Json pairs_of(const MlflowPairs& pairs) {
-  Json out = Json::array();
+nlohmann::json pairs_of(const MlflowPairs& pairs) {
+  nlohmann::json out = nlohmann::json::array();
   for (const auto& [key, value] : pairs) out.push_back({{"key", key}, {"value", value}});
   return out;
 }
 
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string text_of(const nlohmann::json& json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
 bool is_true(const std::string& value) { return value == "true" || value == "True" || value == "TRUE" || value == "1"; }
 
 // What a page or a proxy in the place of the server says is of no use in a message.
-std::string reason_of(long status, const Json& body) {
+std::string reason_of(long status, const nlohmann::json& body) {
   std::string text = fmt::format("the server says {}", status);
   if (body.is_object() && body.contains("message") && body["message"].is_string()) {
     text += ": " + mlflow_text(one_line(body["message"].get<std::string>()), kShownReason);
@@ -77,14 +75,14 @@ MlflowServer mlflow_server() {
 }
 
 struct MlflowClient::Reply {
-  Json body;
+  nlohmann::json body;
   bool there = true;  // false: the server has no such thing
 };
 
 MlflowClient::Reply MlflowClient::call(const std::string& path, const std::string& json) {
   const http::WebReply reply = http_.request(uri_ + "/api/2.0/mlflow/" + path, json);
-  Json body = read_json(reply.body).value;
-  if (mlflow_has_none(reply.status, body)) return {Json(), false};
+  nlohmann::json body = read_json(reply.body).value;
+  if (mlflow_has_none(reply.status, body)) return {nlohmann::json(), false};
   if (reply.status != 200) throw data_error(reason_of(reply.status, body));
   if (!body.is_object()) throw data_error("what answers at MLFLOW_TRACKING_URI is no MLflow server");
   return {std::move(body), true};
@@ -99,12 +97,13 @@ std::string MlflowClient::experiment() {
   if (std::string id = environment_variable("MLFLOW_EXPERIMENT_ID"); !id.empty()) return id;
   const std::string name = environment_variable("MLFLOW_EXPERIMENT_NAME");
   if (name.empty()) return "0";
-  const Json::json_pointer place("/experiment/experiment_id");
+  const nlohmann::json::json_pointer place("/experiment/experiment_id");
   const std::string query = "experiments/get-by-name?experiment_name=" + http_.escaped(name);
   Reply found = call(query);
   if (found.there) return mlflow_text_at(found.body, place);
   try {
-    return mlflow_text_at(call("experiments/create", text_of({{"name", name}})).body, Json::json_pointer("/experiment_id"));
+    return mlflow_text_at(call("experiments/create", text_of({{"name", name}})).body,
+                          nlohmann::json::json_pointer("/experiment_id"));
   } catch (const Error&) {
     // Another run may have made it meanwhile.
     found = call(query);
@@ -115,11 +114,11 @@ std::string MlflowClient::experiment() {
 
 std::string MlflowClient::create_run(const std::string& experiment, const std::string& name, double time,
                                      const MlflowPairs& tags) {
-  const Json request = {
+  const nlohmann::json request = {
       {"experiment_id", experiment}, {"run_name", name}, {"start_time", milliseconds(time)}, {"tags", pairs_of(tags)}};
   const Reply reply = call("runs/create", text_of(request));
   if (!reply.there) throw data_error(fmt::format("the server has no experiment {}", experiment));
-  return mlflow_text_at(reply.body, Json::json_pointer("/run/info/run_id"));
+  return mlflow_text_at(reply.body, nlohmann::json::json_pointer("/run/info/run_id"));
 }
 
 std::optional<MlflowRunInfo> MlflowClient::find_run(const std::string& id) {
@@ -153,7 +152,7 @@ void MlflowClient::log_params(const std::string& run, const MlflowPairs& params)
 }
 
 void MlflowClient::log_metrics(const std::string& run, std::span<const MlflowPoint> points) {
-  Json metrics = Json::array();
+  nlohmann::json metrics = nlohmann::json::array();
   for (const MlflowPoint& point : points) {
     metrics.push_back({{"key", point.key}, {"value", number(point.value)}, {"timestamp", point.time}, {"step", point.step}});
   }
@@ -161,7 +160,7 @@ void MlflowClient::log_metrics(const std::string& run, std::span<const MlflowPoi
 }
 
 void MlflowClient::set_status(const std::string& run, const std::string& status, std::optional<double> end) {
-  Json request = {{"run_id", run}, {"status", status}};
+  nlohmann::json request = {{"run_id", run}, {"status", status}};
   if (end) request["end_time"] = milliseconds(*end);
   tell("runs/update", text_of(request));
 }

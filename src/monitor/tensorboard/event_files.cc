@@ -15,17 +15,17 @@
 namespace tessera::monitor {
 namespace {
 
-constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".tessera";
+constexpr std::string_view kEventFile = "events.out.tfevents.", kSuffix = ".tessera";
 constexpr size_t kDigits = 10;
 
-std::string file_name(int64_t number) { return fmt::format("{}{:0{}}{}", kPrefix, number, kDigits, kSuffix); }
+std::string file_name(int64_t number) { return fmt::format("{}{:0{}}{}", kEventFile, number, kDigits, kSuffix); }
 
 // Nothing for a file that is not ours.
-std::optional<int64_t> number_of(std::string_view name) {
-  if (name.size() != kPrefix.size() + kDigits + kSuffix.size()) return std::nullopt;
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+std::optional<int64_t> number_of_file(std::string_view name) {
+  if (name.size() != kEventFile.size() + kDigits + kSuffix.size()) return std::nullopt;
+  if (!name.starts_with(kEventFile) || !name.ends_with(kSuffix)) return std::nullopt;
   int64_t number = 0;
-  for (const char digit : name.substr(kPrefix.size(), kDigits)) {
+  for (const char digit : name.substr(kEventFile.size(), kDigits)) {
     if (digit < '0' || digit > '9') return std::nullopt;
     number = 10 * number + (digit - '0');
   }
@@ -94,7 +94,7 @@ EarlierEvents cut_event_files(store::FileSystem& files, const std::string& direc
   std::vector<OldFile> old;
   int64_t last = 0;
   for (const store::FileInfo& info : files.list(directory)) {
-    const std::optional<int64_t> number = number_of(info.name);
+    const std::optional<int64_t> number = number_of_file(info.name);
     if (!number) continue;
     last = std::max(last, *number);
     OldFile file{store::join_path(directory, info.name), {}, {}};

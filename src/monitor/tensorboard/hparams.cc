@@ -8,12 +8,12 @@ namespace {
 using protozero::pbf_writer;
 
 constexpr uint32_t kSessionStartInfo = 3, kSessionEndInfo = 4;  // of HParamsPluginData
-constexpr uint32_t kHparams = 1, kKey = 1, kValue = 2;          // of SessionStartInfo: a map
+constexpr uint32_t kHparams = 1, kMapKey = 1, kMapValue = 2;    // of SessionStartInfo: a map
 constexpr uint32_t kNumber = 2, kString = 3, kBool = 4;         // of google.protobuf.Value
 constexpr uint32_t kStatus = 1;                                 // of SessionEndInfo
 constexpr int32_t kUnknown = 0, kSuccess = 1, kFailure = 2;
 
-int32_t status_of(Ending ending) {
+int32_t status_number(Ending ending) {
   switch (ending) {
     case Ending::kComplete: return kSuccess;
     case Ending::kFailed: return kFailure;
@@ -39,8 +39,8 @@ std::string session_start(const HyperParameters& parameters) {
   pbf_writer info(data, kSessionStartInfo);
   for (const auto& [key, value] : parameters.values) {
     pbf_writer entry(info, kHparams);
-    entry.add_string(kKey, key);
-    pbf_writer of_entry(entry, kValue);
+    entry.add_string(kMapKey, key);
+    pbf_writer of_entry(entry, kMapValue);
     add_value(of_entry, value);
   }
   return out;
@@ -50,7 +50,7 @@ std::string session_end(const RunEnd& end) {
   std::string out;
   pbf_writer data(out);
   pbf_writer info(data, kSessionEndInfo);
-  info.add_enum(kStatus, status_of(end.ending));
+  info.add_enum(kStatus, status_number(end.ending));
   return out;
 }
 

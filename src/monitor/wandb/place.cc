@@ -14,7 +14,7 @@
 namespace tessera::monitor {
 namespace {
 
-constexpr std::string_view kPrefix = "offline-run-";
+constexpr std::string_view kOfflineRun = "offline-run-";
 
 std::string file_name(const std::string& id) { return fmt::format("run-{}.wandb", id); }
 
@@ -40,8 +40,8 @@ std::vector<std::string> words_of(const std::string& list) {
 std::optional<WandbPlace> earlier_place(store::FileSystem& files, const std::string& root) {
   std::optional<WandbPlace> found;
   for (const store::FileInfo& info : files.list(root)) {
-    if (!info.directory || info.symlink || !info.name.starts_with(kPrefix)) continue;  // a link's is another run's
-    const size_t id = info.name.find('-', kPrefix.size());                             // <time>-<id>
+    if (!info.directory || info.symlink || !info.name.starts_with(kOfflineRun)) continue;  // a link's is another run's
+    const size_t id = info.name.find('-', kOfflineRun.size());                             // <time>-<id>
     if (id == std::string::npos) continue;
     const WandbPlace place{store::join_path(root, info.name), info.name.substr(id + 1), true};
     if (files.info(store::join_path(place.directory, file_name(place.id)))) found = place;
@@ -60,7 +60,7 @@ WandbPlace wandb_place(store::FileSystem& files, const RunStart& start) {
   const std::string wanted = environment_variable("WANDB_RUN_ID");
   const std::string id = wanted.empty() || wandb_plain(wanted) != wanted ? random_id() : wanted;
   const auto now = static_cast<std::time_t>(start.time);
-  return {store::join_path(root, fmt::format("{}{:%Y%m%d_%H%M%S}-{}", kPrefix, fmt::localtime(now), id)), id};
+  return {store::join_path(root, fmt::format("{}{:%Y%m%d_%H%M%S}-{}", kOfflineRun, fmt::localtime(now), id)), id};
 }
 
 WandbRun wandb_run_of(const RunStart& start, const std::string& id) {

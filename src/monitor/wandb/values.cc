@@ -14,7 +14,7 @@ std::string text_of(const std::string& text) { return Json(text).dump(-1, ' ', f
 
 // Those of a float are the fewest digits that read back as the same float.
 template <class Float>
-std::string number_of(Float value) {
+std::string number_json(Float value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return fmt::format("{}", value);
@@ -22,19 +22,19 @@ std::string number_of(Float value) {
 
 }  // namespace
 
-std::string wandb_json(double value) { return number_of(value); }
+std::string wandb_json(double value) { return number_json(value); }
 
 std::string wandb_json(const MetricValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return text_of(*text);
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
-  if (const auto* number = std::get_if<float>(&value)) return number_of(*number);
-  return number_of(std::get<double>(value));
+  if (const auto* number = std::get_if<float>(&value)) return number_json(*number);
+  return number_json(std::get<double>(value));
 }
 
 std::string wandb_json(const HyperParameter& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* number = std::get_if<double>(&value)) return number_of(*number);
+  if (const auto* number = std::get_if<double>(&value)) return number_json(*number);
   return text_of(std::get<std::string>(value));
 }
 

@@ -20,8 +20,6 @@ using ir::Values;
 
 // ---- one dense layer, in ops (ir/composites.h lists its operands and results)
 
-Value widened(Value x) { return ir::convert(x, DType::kF32); }
-
 // Of f32.
 Value input_of(const DenseLayer& layer, Value x, Value scale, Value offset) {
   switch (layer.input) {
@@ -37,9 +35,9 @@ Values dense_in_ops(const DenseLayer& layer, const Values& v) {
   const bool norm = layer.input == DenseInput::kNorm;
   const size_t next = norm ? 5 : 3;
   const DType dtype = v[0].dtype();
-  const Value input = input_of(layer, widened(v[0]), norm ? v[3] : Value{}, norm ? v[4] : Value{});
-  const Value y = widened(ir::matmul(ir::convert(input, dtype), ir::convert(v[1], dtype))) + v[2];
-  return {ir::convert(next < v.size() ? y + widened(v[next]) : y, dtype)};
+  const Value input = input_of(layer, ir::widen(v[0]), norm ? v[3] : Value{}, norm ? v[4] : Value{});
+  const Value y = ir::widen(ir::matmul(ir::convert(input, dtype), ir::convert(v[1], dtype))) + v[2];
+  return {ir::convert(next < v.size() ? y + ir::widen(v[next]) : y, dtype)};
 }
 
 Values dense_gradient_in_ops(const DenseLayer& layer, const Values& v) {

@@ -43,7 +43,6 @@ double unbiased(Value x, const ir::Processes& processes) {
 
 using ir::Values;
 
-Value widened(Value x) { return ir::convert(x, DType::kF32); }
 Value flat(Value x) { return ir::reshape(x, {x.dim(0) * x.dim(1) * x.dim(2), x.dim(3)}); }
 Value is_open(Value y) { return ir::compare(ir::Compare::kGt, y, ir::constant(0, y.dtype())); }
 
@@ -51,8 +50,8 @@ Value inverse_deviation(const ir::BatchNorm& norm, Value variance) { return ir::
 
 // (x, scale, bias, mean, variance[, residual])
 Value norm_by_statistics_in_ops(const ir::BatchNorm& norm, const Values& v) {
-  Value y = (widened(v[0]) - v[3]) * (v[1] * inverse_deviation(norm, v[4])) + v[2];
-  if (norm.residual) y = y + widened(v[5]);
+  Value y = (ir::widen(v[0]) - v[3]) * (v[1] * inverse_deviation(norm, v[4])) + v[2];
+  if (norm.residual) y = y + ir::widen(v[5]);
   if (norm.relu) y = ir::relu(y);
   return ir::convert(y, v[0].dtype());
 }
@@ -66,9 +65,9 @@ Values norm_in_ops(const ir::BatchNorm& norm, const Values& v, const Statistics&
 
 // Where `open` is false the ReLU gave 0; it may be missing.
 Values norm_gradient_in_ops(const ir::BatchNorm& norm, Value dy, Value x, Value scale, const Statistics& own, Value open) {
-  Value g = widened(dy);
+  Value g = ir::widen(dy);
   if (open) g = ir::select(open, g, ir::zeros_like(g));
-  const Value inverse = inverse_deviation(norm, own.variance), normal = (widened(x) - own.mean) * inverse;
+  const Value inverse = inverse_deviation(norm, own.variance), normal = (ir::widen(x) - own.mean) * inverse;
   const Value dbias = ir::sum_over_rows(g), dscale = ir::sum_over_rows(g * normal);
   const double share = 1 / static_cast<double>(rows_of(g));
   const Value dx = scale * inverse * (g - dbias * share - normal * (dscale * share));
@@ -88,13 +87,13 @@ Normed normed(const Values& results) { return {results[0], {ir::stop_gradient(re
 // ---- by a kernel, on one device
 
 ir::Composite norm_composite(const ir::BatchNorm& norm) {
-  return {"batch_norm", norm, [=](const Values& v) { return norm_in_ops(norm, v, of_batch(widened(v[0]), {})); }};
+  return {"batch_norm", norm, [=](const Values& v) { return norm_in_ops(norm, v, of_batch(ir::widen(v[0]), {})); }};
 }
 
 // Its operands: (dy, x, scale, mean, variance[, y])
 ir::Composite norm_gradient_composite(const ir::BatchNorm& norm) {
   return {"batch_norm_backward", norm, [=](const Values& v) {
-            const Value open = norm.relu ? is_open(widened(v[5])) : Value{};
+            const Value open = norm.relu ? is_open(ir::widen(v[5])) : Value{};
             return norm_gradient_in_ops(norm, v[0], v[1], v[2], {v[3], v[4]}, open);
           }};
 }
@@ -130,7 +129,7 @@ Statistics of_batch_in_one_pass(Value x, Value near) {
 
 // Its gradient takes two passes.
 Normed norm_in_few_passes(const ir::BatchNorm& norm, const Values& inputs, Value near) {
-  const Statistics own = of_batch_in_one_pass(widened(inputs[0]), ir::stop_gradient(near));
+  const Statistics own = of_batch_in_one_pass(ir::widen(inputs[0]), ir::stop_gradient(near));
   const auto gradient = [=](const Values& in, const Values& result, const Values& ct) {
     const Value open = norm.relu ? is_open(result[0]) : Value{};
     return norm_gradient_in_ops(norm, ct[0], in[0], in[1], {result[1], result[2]}, open);
@@ -181,7 +180,7 @@ Value whole_norm(const Scope& scope, Value x, const BatchNormOptions& options) {
   }
   const std::optional<Normed> whole =
       scope.training() ? norm_in_one_piece(scope, x, scale, bias, used.mean, options) : std::nullopt;
-  Value wide = widened(x);
+  Value wide = ir::widen(x);
   // Pixels in one row: the norm and its gradient sum over one dimension.
   if (scope.target() && scope.target()->prefers_flat_sums()) wide = flat(wide);
   if (scope.training()) {

@@ -17,7 +17,7 @@ namespace {
 
 using ir::Value;
 
-std::unique_ptr<UpdateRule> make(config::Section section, AdamOptions options) {
+std::unique_ptr<UpdateRule> make_adam_like(config::Section section, AdamOptions options) {
   section.bind(options);
   options.check(section);
   return std::make_unique<Adam>(options, parse_decay(section, options.decoupled));
@@ -55,9 +55,11 @@ namespace {
 AdamOptions adam_defaults() { return {.decoupled = "none"}; }
 AdamOptions nadamw_defaults() { return {.nesterov = true}; }
 
-std::unique_ptr<UpdateRule> make_adam(config::Section section) { return make(std::move(section), adam_defaults()); }
-std::unique_ptr<UpdateRule> make_adamw(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_nadamw(config::Section section) { return make(std::move(section), nadamw_defaults()); }
+std::unique_ptr<UpdateRule> make_adam(config::Section section) { return make_adam_like(std::move(section), adam_defaults()); }
+std::unique_ptr<UpdateRule> make_adamw(config::Section section) { return make_adam_like(std::move(section), {}); }
+std::unique_ptr<UpdateRule> make_nadamw(config::Section section) {
+  return make_adam_like(std::move(section), nadamw_defaults());
+}
 
 std::vector<config::KeyDoc> adam_keys(const std::string& prefix) { return config::describe(adam_defaults(), prefix); }
 std::vector<config::KeyDoc> nadamw_keys(const std::string& prefix) { return config::describe(nadamw_defaults(), prefix); }

@@ -73,7 +73,7 @@ class Lamb final : public UpdateRule {
   LambOptions options_;
 };
 
-std::unique_ptr<UpdateRule> make(config::Section section, LambOptions options) {
+std::unique_ptr<UpdateRule> make_lamb_or_lambc(config::Section section, LambOptions options) {
   section.bind(options);
   options.check(section);
   if (options.max_norm != 0) check_positive(section, "max_norm", options.max_norm);
@@ -86,8 +86,10 @@ LambOptions lambc_defaults() {
   return options;
 }
 
-std::unique_ptr<UpdateRule> make_lamb(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_lambc(config::Section section) { return make(std::move(section), lambc_defaults()); }
+std::unique_ptr<UpdateRule> make_lamb(config::Section section) { return make_lamb_or_lambc(std::move(section), {}); }
+std::unique_ptr<UpdateRule> make_lambc(config::Section section) {
+  return make_lamb_or_lambc(std::move(section), lambc_defaults());
+}
 
 std::vector<config::KeyDoc> lambc_keys(const std::string& prefix) { return config::describe(lambc_defaults(), prefix); }
 

@@ -56,7 +56,7 @@ class Lars final : public UpdateRule {
   LarsOptions options_;
 };
 
-std::unique_ptr<UpdateRule> make(config::Section section, LarsOptions options) {
+std::unique_ptr<UpdateRule> make_lars_or_larc(config::Section section, LarsOptions options) {
   section.bind(options);
   check_share(section, "momentum", options.momentum);
   check_positive(section, "trust", options.trust);
@@ -66,8 +66,10 @@ std::unique_ptr<UpdateRule> make(config::Section section, LarsOptions options) {
 
 LarsOptions larc_defaults() { return {.trust_clip = true}; }
 
-std::unique_ptr<UpdateRule> make_lars(config::Section section) { return make(std::move(section), {}); }
-std::unique_ptr<UpdateRule> make_larc(config::Section section) { return make(std::move(section), larc_defaults()); }
+std::unique_ptr<UpdateRule> make_lars(config::Section section) { return make_lars_or_larc(std::move(section), {}); }
+std::unique_ptr<UpdateRule> make_larc(config::Section section) {
+  return make_lars_or_larc(std::move(section), larc_defaults());
+}
 
 std::vector<config::KeyDoc> larc_keys(const std::string& prefix) { return config::describe(larc_defaults(), prefix); }
 

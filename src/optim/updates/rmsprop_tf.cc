@@ -14,7 +14,7 @@ namespace {
 
 using ir::Value;
 
-struct RmspropOptions {
+struct RmspropTfOptions {
   double alpha = 0.9;
   double eps = 1e-10;
   double momentum = 0.9;
@@ -36,7 +36,7 @@ struct RmspropOptions {
 
 class RmspropTf final : public UpdateRule {
  public:
-  RmspropTf(RmspropOptions options, Decay decay) : UpdateRule(decay), options_(std::move(options)) {}
+  RmspropTf(RmspropTfOptions options, Decay decay) : UpdateRule(decay), options_(std::move(options)) {}
   std::vector<Slot> slots(const Param& param) const override {
     std::vector<Slot> slots = {{"nu", param.block_dims()}};
     if (options_.momentum > 0) slots.push_back({"trace", param.block_dims(), true});
@@ -65,11 +65,11 @@ class RmspropTf final : public UpdateRule {
   }
 
  private:
-  RmspropOptions options_;
+  RmspropTfOptions options_;
 };
 
 std::unique_ptr<UpdateRule> make_rmsprop_tf(config::Section section) {
-  RmspropOptions options;
+  RmspropTfOptions options;
   section.bind(options);
   check_share(section, "alpha", options.alpha);
   check_share(section, "momentum", options.momentum);
@@ -80,6 +80,6 @@ std::unique_ptr<UpdateRule> make_rmsprop_tf(config::Section section) {
 }  // namespace
 
 const OptimizerKind kRmspropTf = {"rmsprop_tf", "RMSprop as TensorFlow computes it, as timm", make_rmsprop_tf,
-                                  config::keys_of<RmspropOptions>};
+                                  config::keys_of<RmspropTfOptions>};
 
 }  // namespace tessera::optim

@@ -18,7 +18,7 @@ namespace tessera::pjrt {
 namespace {
 
 constexpr std::string_view kGoogle = "0x1ae0";
-constexpr auto kChips = std::to_array<std::string_view>({
+constexpr auto kTpuDevices = std::to_array<std::string_view>({
     "0x0027",            // v2, v3
     "0x0056",            // without a public name
     "0x005e",            // v4
@@ -54,7 +54,7 @@ int tpu_chips(const std::string& bus) {
   int chips = 0;
   for (std::filesystem::directory_iterator entry(bus, error), end; !error && entry != end; entry.increment(error)) {
     if (word_in(entry->path() / "vendor") != kGoogle) continue;
-    if (std::ranges::find(kChips, word_in(entry->path() / "device")) != kChips.end()) ++chips;
+    if (std::ranges::find(kTpuDevices, word_in(entry->path() / "device")) != kTpuDevices.end()) ++chips;
   }
   return chips;
 }

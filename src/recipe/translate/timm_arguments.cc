@@ -14,7 +14,7 @@ constexpr const char* kTeacher =
     "write `objective = { name = \"distillation\", teacher = \"DIR\" }` into the recipe of --print-recipe";
 constexpr const char* kTorch = "torch's own";
 
-const Argument kTable[] = {
+const Argument kTimmArguments[] = {
     // Data
     {"data", kText, kExact, "", "as --data-dir, which goes before it: a word without a name, in YAML `data`"},
     {"--data-dir", kText, kExact, "",
@@ -238,7 +238,7 @@ const Argument kTable[] = {
 
 }  // namespace
 
-std::span<const Argument> timm_arguments() { return kTable; }
+std::span<const Argument> timm_arguments() { return kTimmArguments; }
 
 // Where the branch's train.py has another default.
 std::span<const OtherDefault> bits_defaults() {

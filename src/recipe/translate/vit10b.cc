@@ -15,7 +15,7 @@ namespace {
 using enum Kind;
 using enum Takes;
 
-constexpr Argument kTable[] = {
+constexpr Argument kVit10bArguments[] = {
     {"--data_dir", kText, kExact, "/datasets/imagenet-1k",
      "`data.source` and `eval.val.data.source`: its folders `train` and `val`"},
     {"--fake_data", kNothing, kExact, "", "`fake(images=1281167, classes=1000)` and 50,000 images to evaluate, all black"},
@@ -122,7 +122,7 @@ void write_evaluation(const Arguments& args, RecipeText& out) {
 
 }  // namespace
 
-std::span<const Argument> vit10b_arguments() { return kTable; }
+std::span<const Argument> vit10b_arguments() { return kVit10bArguments; }
 
 Translation translate_vit10b(std::vector<std::string> words) {
   const auto script =

@@ -19,7 +19,7 @@ constexpr uint64_t kMaxRatio = 1100;
 // What all entries may take together: that is more, for a file, than any of weights unpacks to, and less than what members that
 // are nothing but zeros, or that share their bytes, make of a small file.
 constexpr uint64_t kFreeBytes = uint64_t{1} << 30, kMaxTotalRatio = 16;
-constexpr size_t kPart = 1 << 20;
+constexpr size_t kUnpackedPart = 1 << 20;
 
 struct FileCloser {
   void operator()(zip_file_t* file) const { zip_fclose(file); }
@@ -133,7 +133,7 @@ bool ZipArchive::executable(uint64_t index) const { return (unix_mode(index) & S
 void ZipArchive::read(uint64_t index, const std::function<void(std::span<const std::byte>)>& take) const {
   uint64_t left = unpacked_size(index);
   Reader reader(*this, index);
-  std::vector<std::byte> part(std::min<uint64_t>(kPart, left));
+  std::vector<std::byte> part(std::min<uint64_t>(kUnpackedPart, left));
   while (left > 0) {
     const size_t got = reader.read(std::span(part).first(std::min<uint64_t>(part.size(), left)));
     take(std::span(part).first(got));

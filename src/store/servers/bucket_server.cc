@@ -36,7 +36,7 @@ bool is_passing(std::string_view reason) {
 
 // Calls `call`, which gives false and sets the reason where it fails.
 template <class Call>
-void ask(Call&& call) {
+void call_module(Call&& call) {
   char* reason = nullptr;
   if (call(&reason)) return;
   if (!reason) throw std::bad_alloc();
@@ -58,7 +58,7 @@ using Opened = std::unique_ptr<void, void (*)(void*)>;
 // `size`: what a listing said; -1: the server is asked.
 Opened open_by_module(const std::string& url, int64_t size) {
   Opened object(nullptr, api().close);
-  ask([&](char** reason) {
+  call_module([&](char** reason) {
     object.reset(api().open(url.c_str(), size, reason));
     return object != nullptr;
   });
@@ -77,7 +77,7 @@ class BucketObject final : public ServedObject {
   int64_t read(int64_t offset, std::span<std::byte> out) override {
     int64_t got = 0;
     try {
-      ask([&](char** reason) {
+      call_module([&](char** reason) {
         got = api().read(object_.get(), offset, static_cast<int64_t>(out.size()), out.data(), reason);
         return got >= 0;
       });
@@ -149,18 +149,18 @@ class BucketServer final : public ObjectServer {
   }
   ObjectInfo info(const std::string& url) override {
     TesseraBucketsInfo found{};
-    ask([&](char** reason) { return api().info(url.c_str(), &found, reason) != 0; });
+    call_module([&](char** reason) { return api().info(url.c_str(), &found, reason) != 0; });
     return describe(found);
   }
   void list(const std::string& url, bool deep, const Visit& visit) override {
     Listing listing{visit, nullptr};
-    ask([&](char** reason) { return api().list(url.c_str(), deep, &listing, add_listed, reason) != 0; });
+    call_module([&](char** reason) { return api().list(url.c_str(), deep, &listing, add_listed, reason) != 0; });
     if (listing.failure) std::rethrow_exception(listing.failure);
   }
   void write(const std::string& url, const Next& next) override {
     Source source{next, nullptr};
     try {
-      ask([&](char** reason) {
+      call_module([&](char** reason) {
         const bool written = api().write(url.c_str(), &source, hand_over, reason) != 0;
         if (!source.failure) return written;
         if (*reason) api().free_text(*reason);
@@ -174,7 +174,7 @@ class BucketServer final : public ObjectServer {
     }
   }
   void remove(const std::string& url) override {
-    ask([&](char** reason) { return api().remove(url.c_str(), reason) != 0; });
+    call_module([&](char** reason) { return api().remove(url.c_str(), reason) != 0; });
   }
 };
 
@@ -188,7 +188,7 @@ ObjectServer& bucket_server() {
 S3Access s3_access(const std::string& url) {
   ToldAccess told;
   ask("find credentials for", url,
-      [&] { ask([&](char** reason) { return api().access(url.c_str(), &told, take_access, reason) != 0; }); });
+      [&] { call_module([&](char** reason) { return api().access(url.c_str(), &told, take_access, reason) != 0; }); });
   if (told.failure) std::rethrow_exception(told.failure);
   return std::move(told.access);
 }

@@ -31,7 +31,7 @@ namespace tessera::store {
 namespace {
 
 constexpr int64_t kCacheBytes = int64_t{512} << 20;
-constexpr int64_t kPart = 8 << 20;  // of what is copied past the cache
+constexpr int64_t kCopiedPart = 8 << 20;  // of what is copied past the cache
 
 // Blocks live as long as the process: loaders leave threads behind that may still read.
 BlockCache& cache() {
@@ -307,9 +307,9 @@ class RemoteFiles final : public FileSystem {
 void visit_object(const std::string& url, const std::function<void(std::span<const std::byte>)>& visit) {
   const auto object = open_object(url);
   const int64_t size = object->size();
-  std::vector<std::byte> part(static_cast<size_t>(std::min(size, kPart)));
+  std::vector<std::byte> part(static_cast<size_t>(std::min(size, kCopiedPart)));
   for (int64_t offset = 0; offset < size;) {
-    const std::span<std::byte> wanted = std::span(part).first(static_cast<size_t>(std::min(size - offset, kPart)));
+    const std::span<std::byte> wanted = std::span(part).first(static_cast<size_t>(std::min(size - offset, kCopiedPart)));
     const int64_t got = read_range(*object, url, offset, wanted);
     if (got == 0) ends_early(url, offset, size - offset);
     visit(wanted.first(static_cast<size_t>(got)));

@@ -24,7 +24,7 @@ bool is_hub(const std::string& url) { return url.starts_with("hf://"); }
 
 // What may not stand in a URL as it is, as %XX; "%" stays: the user's URL is one already. `whole`: of a part of it, in which
 // nothing is escaped yet and "?" and "#" are no ends.
-std::string escaped(std::string_view text, bool whole) {
+std::string escaped_url(std::string_view text, bool whole) {
   std::string out;
   for (const unsigned char c : text) {
     const bool plain =
@@ -37,14 +37,14 @@ std::string escaped(std::string_view text, bool whole) {
 
 // A part of a path in which "/" is a character like others.
 std::string escaped_name(const std::string& text) {
-  std::string out = escaped(text, true);
+  std::string out = escaped_url(text, true);
   for (size_t at = 0; (at = out.find('/', at)) != std::string::npos;) out.replace(at, 1, "%2F");
   return out;
 }
 
 std::string resolve_url(const HubPath& place) {
   return fmt::format("{}/{}{}/resolve/{}/{}", hub_endpoint(), place.kind == "models" ? "" : place.kind + "/", place.name,
-                     escaped_name(place.revision), escaped(place.path, true));
+                     escaped_name(place.revision), escaped_url(place.path, true));
 }
 
 // Clients that wait for their next request, with their connections open. Not freed: see BlockCache in buckets.cc.
@@ -256,7 +256,7 @@ class WebObject final : public ServedObject {
 // Files of a repository of the Hub below a folder, and folders. False where there is no such folder.
 bool list_hub(const HubPath& place, bool deep, const ObjectServer::Visit& visit) {
   std::string url = fmt::format("{}/api/{}/{}/tree/{}/{}{}", hub_endpoint(), place.kind, place.name,
-                                escaped_name(place.revision), escaped(place.path, true), deep ? "?recursive=true" : "");
+                                escaped_name(place.revision), escaped_url(place.path, true), deep ? "?recursive=true" : "");
   while (!url.empty()) {
     if (!url.starts_with(hub_endpoint() + "/")) throw ServerError("the listing goes on on another server", "", false);
     const http::WebReply reply = transfer(url, [&](http::WebClient& client) { return client.request(url, ""); });
@@ -300,7 +300,7 @@ class WebServer final : public ObjectServer {
 
  private:
   static std::string address(const std::string& url) {
-    if (!is_hub(url)) return escaped(url, false);
+    if (!is_hub(url)) return escaped_url(url, false);
     expect_online();
     return resolve_url(parse_hub_path(url));
   }

@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxClients = 32;
-constexpr auto kPatience = std::chrono::seconds(5);  // with a client that neither asks nor reads
-constexpr auto kRest = std::chrono::seconds(1);      // after the system gave no descriptor for a client
+constexpr auto kClientPatience = std::chrono::seconds(5);  // with a client that neither asks nor reads
+constexpr auto kRest = std::chrono::seconds(1);            // after the system gave no descriptor for a client
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 std::string refusal(const std::string& why) { return line_of({{"ok", false}, {"error", why}}); }
@@ -210,7 +210,7 @@ int ControlSocket::Server::wait(std::vector<pollfd>& polled) {
   polled = {{answers_->descriptor().get(), POLLIN, 0}, {accepting ? listener_.get() : -1, POLLIN, 0}};
   for (const Client& client : clients_) {
     polled.push_back({client.socket.get(), client.events(), 0});
-    if (!client.awaits_answer()) until = std::min(until.value_or(Clock::time_point::max()), client.since + kPatience);
+    if (!client.awaits_answer()) until = std::min(until.value_or(Clock::time_point::max()), client.since + kClientPatience);
   }
   const auto left = until ? std::chrono::ceil<std::chrono::milliseconds>(*until - now).count() : -1;
   return ::poll(polled.data(), polled.size(), until ? static_cast<int>(std::max<int64_t>(0, left)) : -1);
@@ -221,7 +221,7 @@ void ControlSocket::Server::look_after(Client& client, short events) {
   if (events & POLLOUT) send(client);
   if (!client.asked && (events & POLLIN)) return;
   if (events & (POLLHUP | POLLERR | POLLNVAL)) client.done = true;
-  if (!client.awaits_answer() && Clock::now() >= client.since + kPatience) client.done = true;
+  if (!client.awaits_answer() && Clock::now() >= client.since + kClientPatience) client.done = true;
 }
 
 void ControlSocket::Server::accept_clients() {

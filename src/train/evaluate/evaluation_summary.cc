@@ -30,7 +30,7 @@ double probability_in(const Json& json) {
   return value;
 }
 
-EvaluationSummary from_json(const Json& json) {
+EvaluationSummary summary_of(const Json& json) {
   EvaluationSummary out;
   out.name = json.at("name");
   out.evaluator = json.at("evaluator");
@@ -91,7 +91,7 @@ std::string to_json(const EvaluationSummary& summary) {
 
 EvaluationSummary parse_evaluation_summary(std::string_view json, const std::string& where) {
   try {
-    return from_json(parse_ordered_json(json, where));
+    return summary_of(parse_ordered_json(json, where));
   } catch (const nlohmann::json::exception& error) {
     throw data_error(fmt::format("this is no summary of an evaluation: {}", error.what()), where);
   } catch (const Error& error) {

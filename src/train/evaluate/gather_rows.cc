@@ -11,8 +11,6 @@
 namespace tessera::train {
 namespace {
 
-using Json = nlohmann::json;
-
 // One after the other, in the order of the processes.
 template <class T>
 std::vector<T> gathered(Processes& processes, const std::vector<T>& own) {
@@ -28,19 +26,19 @@ std::vector<T> gathered(Processes& processes, const std::vector<T>& own) {
 
 // Names of files are any bytes.
 std::string facts_of(const SetRows& rows) {
-  Json files = Json::array();
+  nlohmann::json files = nlohmann::json::array();
   for (const data::SkippedFile& file : rows.files) {
     files.push_back({file.set, file.sample, base64(file.id), base64(file.reason)});
   }
-  return Json{{"width", rows.rows.features.width}, {"skipped", rows.skipped}, {"files", std::move(files)}}.dump();
+  return nlohmann::json{{"width", rows.rows.features.width}, {"skipped", rows.skipped}, {"files", std::move(files)}}.dump();
 }
 
 void add_facts(const std::string& text, SetRows& all) {
-  const Json json = parse_json(text, "an evaluation of another process");
-  const auto bytes = [](const Json& value) { return bytes_of_base64(value.get<std::string>()).value_or(""); };
+  const nlohmann::json json = parse_json(text, "an evaluation of another process");
+  const auto bytes = [](const nlohmann::json& value) { return bytes_of_base64(value.get<std::string>()).value_or(""); };
   all.rows.features.width = std::max(all.rows.features.width, json.at("width").get<int64_t>());
   all.skipped += json.at("skipped").get<int64_t>();
-  for (const Json& file : json.at("files")) {
+  for (const nlohmann::json& file : json.at("files")) {
     all.files.push_back({file.at(0).get<int32_t>(), file.at(1).get<int64_t>(), bytes(file.at(2)), bytes(file.at(3))});
   }
 }

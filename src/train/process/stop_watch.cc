@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-double seconds_of(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double in_seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void StopWatch::look() {
   const milliseconds patience = saved || stop_.repeated() ? short_patience_ : patience_;
   const auto now = std::chrono::steady_clock::now();
   if (!since_) since_ = now;
-  const auto call = slow_file_call(seconds_of(patience));
+  const auto call = slow_file_call(in_seconds(patience));
   // Seen twice: a process that was suspended finds that all its calls took long.
   const bool still = call && call->id == slow_;
   slow_ = call ? call->id : 0;
@@ -44,12 +44,12 @@ void StopWatch::look() {
 }
 
 void StopWatch::tell_of_wait(milliseconds patience, std::chrono::nanoseconds since_signal) {
-  const double tell_after = seconds_of(short_patience_) / 2;
-  if (told_ || seconds_of(since_signal) < tell_after) return;
+  const double tell_after = in_seconds(short_patience_) / 2;
+  if (told_ || in_seconds(since_signal) < tell_after) return;
   const auto call = slow_file_call(tell_after);
   if (!call) return;
   told_ = true;
-  const double left = std::max(0.0, seconds_of(patience) - std::min(call->seconds, seconds_of(since_signal)));
+  const double left = std::max(0.0, in_seconds(patience) - std::min(call->seconds, in_seconds(since_signal)));
   log_warning(fmt::format(
       "the run was stopped and waits for a file: {}; if that goes on it ends without the file in {:.0f} s, and sooner after "
       "another signal",

@@ -33,7 +33,7 @@ constexpr int64_t kWarmUp = 3, kFirstSteps = 20;  // of plan_first_steps
 constexpr auto kFirstTime = std::chrono::seconds(3);
 constexpr auto kMaxLookedAt = std::chrono::seconds(30);
 constexpr int kMaxOfARun = 3;  // profiles of slow steps
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kWritePatience = std::chrono::seconds(10);
 constexpr const char* kSlow = "_slow";
 
 int64_t unix_nanoseconds() {
@@ -308,7 +308,7 @@ void Profiles::end() {
   std::unique_lock lock(work_->mutex);
   work_->ending = true;
   work_->changed.notify_all();
-  const bool written = work_->changed.wait_for(lock, kPatience, [this] { return work_->threads == 0; });
+  const bool written = work_->changed.wait_for(lock, kWritePatience, [this] { return work_->threads == 0; });
   if (!written) log_warning("a profile takes long to write, and is left behind");
 }
 

@@ -26,7 +26,7 @@ LastSave read_last_save(const Json& json) {
   return {whole(json.at("step")), seconds, uptime};
 }
 
-RunFacts from_json(const Json& json) {
+RunFacts facts_of(const Json& json) {
   RunFacts facts;
   facts.state = json.at("state");
   facts.message = json.at("message");
@@ -77,7 +77,7 @@ std::string to_json(const RunFacts& facts) {
 
 RunFacts parse_run_facts(std::string_view json, const std::string& where) {
   try {
-    return from_json(parse_ordered_json(json, where));
+    return facts_of(parse_ordered_json(json, where));
   } catch (const nlohmann::json::exception& error) {
     throw data_error(fmt::format("run.json is not what this program writes: {}", error.what()), where);
   } catch (const Error& error) {

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kExample = "tessera data prepare imagenet imagenet --from downloads";
+constexpr const char* kPrepareExample = "tessera data prepare imagenet imagenet --from downloads";
 const std::vector<std::string> kSets = {"imagenet", "coco"};
 
 std::string bytes_text(int64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
@@ -81,7 +81,7 @@ class DataPrepare final : public Command {
         "data prepare",
         "imagenet|coco DIR --from ARCHIVE …",
         "make ImageNet or COCO, out of the archives that they are published as, what sources read",
-        {{kExample, "every archive of a folder; then source = \"folder(imagenet/train)\""},
+        {{kPrepareExample, "every archive of a folder; then source = \"folder(imagenet/train)\""},
          {"tessera data prepare imagenet imagenet --from ILSVRC2012_img_val.tar ILSVRC2012_devkit_t12.tar.gz",
           "validation images alone, below a folder for each class"},
          {"tessera data prepare coco coco --from train2017.zip val2017.zip annotations_trainval2017.zip",
@@ -127,13 +127,14 @@ class DataPrepare final : public Command {
   };
 
   Words read_words(const std::vector<std::string>& words) const {
-    if (words.size() < 2) throw usage_error("`data prepare` takes a set and a directory", {}, kExample);
+    if (words.size() < 2) throw usage_error("`data prepare` takes a set and a directory", {}, kPrepareExample);
     Words out{words[0], words[1], from_};
     if (std::ranges::find(kSets, out.set) == kSets.end())
       throw usage_error(fmt::format("unknown set `{}`", out.set), {}, suggest_name(out.set, kSets));
-    if (from_.empty()) require_flag("", "--from", kExample);
+    if (from_.empty()) require_flag("", "--from", kPrepareExample);
     if (const auto info = store::local_files().info(out.dir); info && !info->directory)
-      throw usage_error(fmt::format("`{}` is a file", out.dir), {}, std::string("the directory comes first: ") + kExample);
+      throw usage_error(fmt::format("`{}` is a file", out.dir), {},
+                        std::string("the directory comes first: ") + kPrepareExample);
     out.from.insert(out.from.end(), words.begin() + 2, words.end());
     return out;
   }

@@ -40,7 +40,7 @@ namespace {
 
 constexpr const char* kRate = "lr";                // of the schedule
 constexpr const char* kSchedule = "optimizer.lr";  // all of it
-constexpr const char* kExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
+constexpr const char* kSweepExample = "tessera sweep recipes/digits.toml lr=1e-3,3e-3 seed=0..2";
 constexpr const char* kHalvingExample = "tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 --halving";
 
 // "1e-3,1e-4" of [1e-3,1e-4], a list where the key has one value, and "0.1,0.3" of 0.1..0.3; empty of what is neither.
@@ -58,7 +58,7 @@ class SweepCommand final : public Command {
     return {"sweep",
             "RECIPE key=value,value … [key=value …]",
             "train a recipe with every choice of some settings, and compare the runs",
-            {{kExample, "six runs: each rate with each seed"},
+            {{kSweepExample, "six runs: each rate with each seed"},
              {"tessera sweep recipes/digits.toml optimizer.weight_decay=0.01,0.1,0.3 total=\"10 epochs\" --jobs 2",
               "three short runs, two at a time"},
              {"tessera sweep recipes/digits.toml lr=3e-4,1e-3,3e-3 optimizer.weight_decay=0.01,0.05,0.2 --halving",
@@ -156,7 +156,7 @@ class SweepCommand final : public Command {
                         fmt::format("values have commas between them, {}={}; whole numbers may be a range, seed=0..4",
                                     word.substr(0, equals), values));
     }
-    throw usage_error("tessera sweep needs a key with several values", {}, kExample);
+    throw usage_error("tessera sweep needs a key with several values", {}, kSweepExample);
   }
 
   train::DeviceOptions with_devices_of_a_run(train::DeviceOptions device) const {
