@@ -190,9 +190,9 @@ void ControlSocket::Server::run_guarded() noexcept {
 void ControlSocket::Server::run() {
   std::vector<pollfd> polled;
   for (;;) {
-    const bool stopping = stopping_;
+    // Whoever stops it says so and then wakes it: the news is taken before it looks.
     send_answers();
-    if (stopping) return;
+    if (stopping_) return send_answers();  // what came until then
     if (wait(polled) <= 0) polled.clear();
     size_t i = 2;
     for (Client& client : clients_) look_after(client, i < polled.size() ? polled[i++].revents : short{0});
