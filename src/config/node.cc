@@ -13,8 +13,6 @@
 namespace tessera::config {
 namespace {
 
-constexpr size_t kMaxRecipeBytes = size_t{4} << 20;
-
 // toml++ keeps keys sorted; the tree keeps them as written.
 std::vector<std::pair<const toml::key*, const toml::node*>> in_file_order(const toml::table& table) {
   std::vector<std::pair<const toml::key*, const toml::node*>> items;

@@ -1,6 +1,7 @@
 #pragma once
 // The values behind Section: a tree that remembers where each was written and who asked for it. Internal to config.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,8 @@
 #include <vector>
 
 namespace tessera::config {
+
+inline constexpr size_t kMaxRecipeBytes = size_t{4} << 20;  // a thousand times the longest here
 
 struct Node {
   struct List {

@@ -18,8 +18,6 @@
 namespace tessera::config {
 namespace {
 
-constexpr size_t kMaxFileBytes = 4 << 20;  // a thousand times the longest here
-
 // What a field of each type is called, in the singular and in a list.
 template <class T>
 constexpr std::pair<std::string_view, std::string_view> kTypeName;
@@ -372,9 +370,9 @@ void Section::finish() const { check_all_asked(*node_); }
 std::string Section::dump() const { return table_text(*node_); }
 
 Section parse_recipe(std::string_view text, std::string_view file, const std::vector<std::string>& overrides) {
-  if (text.size() > kMaxFileBytes) {
+  if (text.size() > kMaxRecipeBytes) {
     throw usage_error(
-        fmt::format("`{}` is no recipe: it has more than {}", file, human_bytes(static_cast<double>(kMaxFileBytes))), {},
+        fmt::format("`{}` is no recipe: it has more than {}", file, human_bytes(static_cast<double>(kMaxRecipeBytes))), {},
         "a recipe is a TOML file, for example recipes/digits.toml");
   }
   std::shared_ptr<Node> root = parse_toml(text, file);
@@ -427,14 +425,14 @@ Section load_recipe(const std::string& path, const std::vector<std::string>& ove
   }
   std::ifstream file(path, std::ios::binary);
   std::string text;
-  for (std::array<char, 4096> part{}; file && text.size() <= kMaxFileBytes;) {
+  for (std::array<char, 4096> part{}; file && text.size() <= kMaxRecipeBytes;) {
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<size_t>(file.gcount()));
   }
   if (!file.is_open() || file.bad()) {
     throw usage_error(fmt::format("the recipe file `{}` can't be read", path), {}, "check its permissions");
   }
-  if (text.size() <= kMaxFileBytes && text.find('\0') != std::string::npos) {  // an image, weights, an archive
+  if (text.size() <= kMaxRecipeBytes && text.find('\0') != std::string::npos) {  // an image, weights, an archive
     throw usage_error(fmt::format("`{}` is no recipe: it has bytes that no text has", path), {},
                       "a recipe is a TOML file in UTF-8, for example recipes/digits.toml");
   }

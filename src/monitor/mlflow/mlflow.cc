@@ -45,7 +45,7 @@ constexpr std::chrono::milliseconds kAtWork{4'000}, kAskAgain{100};
 // After a failure the server is left alone for so long, twice as long after the next.
 constexpr auto kFirstPause = std::chrono::seconds(1), kLongestPause = std::chrono::seconds(60);
 
-std::optional<double> finite_value(const MetricValue& value) {
+std::optional<double> numeric_value(const MetricValue& value) {
   if (std::holds_alternative<std::string>(value)) return std::nullopt;
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
   if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
@@ -101,7 +101,7 @@ class Mlflow final : public Sink {
     if (online_ && record.step <= sent_through_) return;  // of metrics.jsonl already
     MetricRow row{record.step, {}};
     for (const Metric& metric : scalars.metrics) {
-      if (const auto value = finite_value(metric.value)) row.values[metric.name] = *value;
+      if (const auto value = numeric_value(metric.value)) row.values[metric.name] = *value;
     }
     add_row(row, record.time);
     if (waiting_.size() >= kMlflowMaxPoints || Clock::now() - sent_at_ >= kPace) attempt([this] { send(); });
