@@ -32,7 +32,7 @@ endfunction()
 # tessera's: the next source of its batch may mean that. Not those of these folders: kernels and codecs, made after one pattern with
 # the same names in each, some of which include themselves, and base, which is small.
 set(TESSERA_SINGLE_FOLDERS base host image)
-# Sources of these that have definitions of their own.
+# Sources with compile definitions of their own: each alone.
 set(TESSERA_ALONE cli/version.cc)
 
 # tessera_unity(OUT SRC FOLDER SOURCE...): the sources, ten of them in each file that includes them. CMake's own such files

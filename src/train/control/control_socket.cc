@@ -190,9 +190,9 @@ void ControlSocket::Server::run_guarded() noexcept {
 void ControlSocket::Server::run() {
   std::vector<pollfd> polled;
   for (;;) {
-    // Whoever stops it says so and then wakes it: the news is taken before it looks.
+    // The destructor sets stopping_ and then writes to the eventfd. So the eventfd is read first (send_answers), then stopping_.
     send_answers();
-    if (stopping_) return send_answers();  // what came until then
+    if (stopping_) return send_answers();  // those that came between the two
     if (wait(polled) <= 0) polled.clear();
     size_t i = 2;
     for (Client& client : clients_) look_after(client, i < polled.size() ? polled[i++].revents : short{0});

@@ -1,4 +1,4 @@
-// A control socket that is told to end while its thread is about to look for what it has to do.
+// A control socket that ends while its thread reads its eventfd. The thread once missed the stop and slept for ever.
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -17,7 +17,7 @@ namespace {
 std::atomic<bool> late = false;
 }
 
-// In the place of the C library's: whoever is told of something meanwhile has written before it is read.
+// Replaces the C library's: it waits first, so that the destructor writes to the eventfd before this reads it.
 extern "C" int eventfd_read(int descriptor, eventfd_t* value) {
   if (late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   return ::read(descriptor, value, sizeof *value) == sizeof *value ? 0 : -1;
@@ -26,14 +26,14 @@ extern "C" int eventfd_read(int descriptor, eventfd_t* value) {
 namespace tessera::train {
 namespace {
 
-TEST(ControlSocketEnd, WhatIsReadMeanwhileIsNotForgotten) {
+TEST(ControlSocketEnd, AStopThatComesBeforeTheReadIsSeen) {
   const testing::TempDir dir;
   StopSignal stop;
   RunControl control(stop);
   late = true;
   {
     const ControlSocket socket(dir.path(), control);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // its thread is in the call above
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the thread waits in eventfd_read
   }
   late = false;
 }
