@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kImagesAlignment = 4096;
 // For threads that are about to come back: a sample takes less. The end of a loader waits no longer for a disk or a decoder.
 constexpr auto kGrace = std::chrono::milliseconds(200);
+// Is left to threads that have started: jemalloc ends the program where a new thread gets no memory for an arena.
+constexpr size_t kLeft = 64 << 20;
 
 uint8_t* allocate_images(size_t bytes) {
   void* memory = std::aligned_alloc(kImagesAlignment, (bytes + kImagesAlignment - 1) / kImagesAlignment * kImagesAlignment);
@@ -182,6 +184,7 @@ void LoaderThreads::start(std::string name, Body body) {
     ++work_->threads;
   }
   try {
+    if (memory_is_refused(kLeft)) throw std::system_error(std::make_error_code(std::errc::not_enough_memory));
     threads_.emplace_back([work = work_, name = std::move(name), body] {
       name_thread(name);
       leave_out_file_calls();  // LoaderCore tells what hangs, and nobody waits for it at the end
