@@ -140,6 +140,7 @@ void log_warning(std::string_view text) {
   }
   if (listener) listener(std::string(text));
 }
+void log_error(std::string_view text) { show_line(styled("error: ", Style::kRed) + printable_message(text), true); }
 
 namespace {
 
@@ -157,6 +158,9 @@ void log_note_once(std::string_view text) {
 }
 void log_warning_once(std::string_view text) {
   if (is_first(text)) log_warning(text);
+}
+void log_error_once(std::string_view text) {
+  if (is_first(text)) log_error(text);
 }
 
 void set_warning_listener(std::function<void(const std::string&)> listener) {
@@ -178,7 +182,5 @@ void finish_lines(std::chrono::milliseconds patience) {
   }
   if (finish) finish(patience);
 }
-
-void log_error(std::string_view text) { show_line(styled("error: ", Style::kRed) + printable_message(text), true); }
 
 }  // namespace tessera

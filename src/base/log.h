@@ -31,9 +31,11 @@ void log_line(std::string_view text);
 void log_note(std::string_view text);     // "note: …"
 void log_warning(std::string_view text);  // "warning: …"
 void log_error(std::string_view text);    // "error: …", further lines indented as given
-// The first time in this process that there is such a text. Training, evaluators and the report open the same files.
+// The first time in this process that there is such a text. Training, evaluators and the report open the same files. One of
+// several processes shows its error before the others hear of it, and may be ended by what started them before main() shows it.
 void log_note_once(std::string_view text);
 void log_warning_once(std::string_view text);
+void log_error_once(std::string_view text);
 
 // The status line: one line at the bottom of a terminal, replaced by the next call; messages appear above it. Empty text
 // removes it. `text` is one line and must fit the terminal's width. Does nothing when messages don't go to a terminal.

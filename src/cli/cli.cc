@@ -136,7 +136,7 @@ int run(int argc, char** argv) {
     exit = dispatch(args);
   } catch (const Error& error) {
     log_status("");
-    log_error(error.what());
+    log_error_once(error.what());
     exit = error.code();
   } catch (const std::bad_alloc&) {
     exit = tell_exhausted();

@@ -203,14 +203,16 @@ void record_failure(Run& run, const std::exception_ptr& failure) {
 }
 
 // The failure, with the arrays of the run where the devices' memory did not suffice.
-[[noreturn]] void rethrow_explained(const Run& run, const std::exception_ptr& failure) {
+std::exception_ptr explained(const Run& run, const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& known) {
-    if (!pjrt::is_out_of_memory(known)) throw;
+    if (!pjrt::is_out_of_memory(known)) return failure;
     const TensorType images = image_batch(*run.recipe.model, run.recipe.program_rows());
-    throw out_of_memory("running the training step", known.message(),
-                        arguments_of(run.layout, run.layout.entries.size(), images));
+    return std::make_exception_ptr(out_of_memory("running the training step", known.message(),
+                                                 arguments_of(run.layout, run.layout.entries.size(), images)));
+  } catch (...) {
+    return failure;
   }
 }
 
@@ -321,11 +323,12 @@ TrainResult train(config::Section section, const TrainOptions& options) {
     if (run.stop.requested()) compiler.abandon();
   } catch (...) {
     const std::exception_ptr failure = run.processes.wait_for_news(std::current_exception());
-    if (run.processes.fail(failure)) saver.stay_alone();
+    const std::exception_ptr shown = explained(run, failure);
+    if (run.processes.fail(shown)) saver.stay_alone();
     end_control("the run failed");
     run.reporter.console().finish();
     record_failure(run, failure);
-    rethrow_explained(run, failure);
+    std::rethrow_exception(shown);
   }
   return write_ending(run, saver, std::move(scores));
 }

@@ -196,6 +196,7 @@ bool Processes::fail(const std::exception_ptr& failure) const {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
     if (error.code() == Exit::kDiverged && !leads()) wait_for_leaders_failure();
+    log_error_once(error.what());  // mpirun ends this process when another has heard of it
     members_->fail(error.code());
     return error.code() != Exit::kPreempted && error.code() != Exit::kInterrupted;
   } catch (const std::bad_alloc&) {

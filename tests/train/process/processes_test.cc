@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/line_listener.h"
+#include "base/log.h"
 #include "base/system/process.h"
 #include "cluster/group/local_etcd.h"
 
@@ -81,6 +83,10 @@ class Forked {
   Forked(const Forked&) = delete;
   Forked& operator=(const Forked&) = delete;
 
+  bool ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+  }
   int exit_code() {
     int status = 0;
     ::waitpid(std::exchange(pid_, -1), &status, 0);
@@ -134,6 +140,29 @@ TEST(Processes, EndWithTheCodeOfTheOneThatFailed) {
   };
   EXPECT_EQ(code_of_other("diverged", std::make_exception_ptr(Error(Exit::kDiverged, "the loss is not finite"))), 5);
   EXPECT_EQ(code_of_other("lost", std::make_exception_ptr(Error(Exit::kPreempted, "another process is lost"))), 75);
+}
+
+// mpirun ends all processes when one has ended: the one that failed has shown why by then.
+TEST(Processes, ShowTheirErrorBeforeTheOthersEnd) {
+  const group::LocalEtcd etcd;
+  const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), "shown"}; };
+  Forked other([&] {
+    Processes processes(place(1));
+    processes.expect_same("that all are there", "");
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  });
+  Processes processes(place(0));
+  processes.expect_same("that all are there", "");
+  std::vector<std::pair<std::string, bool>> shown;
+  set_line_listener([&](const std::string& line) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    shown.emplace_back(line, other.ended());
+  });
+  processes.fail(std::make_exception_ptr(data_error("the table of labels is damaged")));
+  log_error_once("the table of labels is damaged");  // as main() does
+  set_line_listener(nullptr);
+  EXPECT_THAT(shown, ElementsAre(std::pair("error: the table of labels is damaged", false)));
+  EXPECT_EQ(other.exit_code(), 3);
 }
 
 // All diverge alike, and the leader has its record to write: it is the first to tell, however long that takes.

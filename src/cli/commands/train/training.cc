@@ -127,7 +127,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
   processes.on_tpu = device.platform == pjrt::Platform::kTpu;
   const group::Meeting meeting(processes);
   std::shared_ptr<group::Members> membership;
-  // Before it is no member any more, and the others take it for lost.
+  // Before it is no member any more, and the others take it for lost. They end then, and mpirun ends this process with them.
   const auto tell_others = [&](Exit code) { membership ? membership->fail(code) : group::tell_failure(meeting.place(), code); };
   try {
     return train_at(meeting.place(), source.read(), source, device, log, membership);
@@ -136,6 +136,7 @@ Exit Training::train(const RecipeToTrain& source, const train::DeviceOptions& de
     if (!meeting.place().several()) throw;
     throw group::transient_error(error.message(), error.where(), error.help());
   } catch (const Error& error) {
+    if (meeting.place().several()) log_error_once(error.what());
     tell_others(error.code());
     throw;
   } catch (const std::bad_alloc&) {
