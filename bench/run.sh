@@ -5,13 +5,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly log=.deps/log/bench.log
 mkdir -p .deps/log build/bench
+source tools/setup/pip.sh
 
 # install NAME LIST [BUILT]: BUILT is a package that comes as source only, with what builds it in the list before it.
 install() {
-  [[ -x .deps/$1/bin/python ]] || python3 -m venv ".deps/$1"
-  local pip=(".deps/$1/bin/python" -m pip install --require-hashes --no-deps)
-  [[ -z ${3:-} ]] || "${pip[@]}" --only-binary :all: -r <(grep -v "^$3==" "$2") || return
-  CC='gcc -mavx2' "${pip[@]}" --only-binary :all: ${3:+--no-binary "$3" --no-build-isolation} -r "$2"
+  [[ -z ${3:-} ]] || pip_install ".deps/$1" --only-binary :all: -r <(grep -v "^$3==" "$2") || return
+  CC='gcc -mavx2' pip_install ".deps/$1" --only-binary :all: ${3:+--no-binary "$3" --no-build-isolation} -r "$2"
 }
 
 # environment NAME LIST SIZE [BUILT]: .deps/NAME holds the packages of LIST, which is what its stamp says.

@@ -58,20 +58,18 @@ find_library(TESSERA_GLOO libgloo.so REQUIRED)
 # PMIx: only for tessera_pmix.so, which the program loads when mpirun or srun started it.
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
 
-# tessera_find_reader(NAME ENVIRONMENT PACKAGE): the Python whose packages the tests compare with, where ./dev test installed them:
-# TESSERA_<NAME>, empty where it didn't. Looked for at every build; TESSERA_<NAME>_VENV is another place.
-macro(tessera_find_reader NAME ENVIRONMENT PACKAGE)
-  set(TESSERA_${NAME}_VENV "${ENVIRONMENT}" CACHE PATH "Python environment that holds ${PACKAGE}")
-  file(GLOB TESSERA_${NAME} CONFIGURE_DEPENDS "${TESSERA_${NAME}_VENV}/lib/python3*/site-packages/${PACKAGE}/__init__.py")
-  if(TESSERA_${NAME})
-    set(TESSERA_${NAME} "${TESSERA_${NAME}_VENV}/bin/python")
-  endif()
+# tessera_find_reader(NAME ENVIRONMENT): the Python whose packages the tests compare with, where ./dev test makes its environment:
+# TESSERA_<NAME>, empty where it doesn't. Looked for at every build; the packages may come while it runs, before the tests do.
+# TESSERA_<NAME>_VENV is another place.
+macro(tessera_find_reader NAME ENVIRONMENT)
+  set(TESSERA_${NAME}_VENV "${CMAKE_SOURCE_DIR}/.deps/${ENVIRONMENT}" CACHE PATH "Python environment for tests: ${ENVIRONMENT}")
+  file(GLOB TESSERA_${NAME} CONFIGURE_DEPENDS "${TESSERA_${NAME}_VENV}/bin/python")
 endmacro()
-tessera_find_reader(TENSORBOARD "${TESSERA_VENV}" tensorboard)           # of event files
-tessera_find_reader(JAX "${CMAKE_SOURCE_DIR}/.deps/bench-jax" jax)         # of exported programs
-tessera_find_reader(XPROF "${CMAKE_SOURCE_DIR}/.deps/xprof" xprof)       # of profiles
-tessera_find_reader(TRACKERS "${CMAKE_SOURCE_DIR}/.deps/trackers" mlflow)  # W&B's and MLflow's programs
-tessera_find_reader(BUCKETS "${CMAKE_SOURCE_DIR}/.deps/buckets" gcp_storage_emulator)  # servers of buckets
+tessera_find_reader(TENSORBOARD tensorboard)  # of event files
+tessera_find_reader(JAX bench-jax)            # of exported programs
+tessera_find_reader(XPROF xprof)              # of profiles
+tessera_find_reader(TRACKERS trackers)        # W&B's and MLflow's programs
+tessera_find_reader(BUCKETS buckets)          # servers of buckets
 
 # Libraries a folder of src/ links, beyond the standard library, threads and fmt.
 set(TESSERA_LIBS_base PkgConfig::RE2 PkgConfig::CRYPTO ${CMAKE_DL_LIBS})

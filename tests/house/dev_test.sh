@@ -11,6 +11,8 @@ fail() { echo "dev_test: $1" && exit 1; }
 
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
+mkdir -p "$place"/{.deps/log,.deps/venv/bin,.deps/pip/bin,tools/setup,tmp}
+cp tools/setup/{headers.txt,pip.sh} "$place/tools/setup/"
 
 # The first thing that fails ends a command, and the file may become another one meanwhile.
 sed '/^# Tests take the functions alone/i cmd_format() { echo "}" >>dev; [[ ! -e failing ]]; echo went on; }' dev >"$place/dev"
@@ -18,15 +20,16 @@ sed '/^# Tests take the functions alone/i cmd_format() { echo "}" >>dev; [[ ! -e
 touch "$place/failing"
 if said=$(bash "$place/dev" format 2>&1) || [[ $said == *"went on"* ]]; then fail "a command whose step failed went on"; fi
 
-mkdir -p "$place"/{.deps/log,.deps/venv/bin,tools/setup,tmp}
-cp tools/setup/headers.txt "$place/tools/setup/"
 cd "$place"
 export TMPDIR=$place/tmp
 
 # set_up FAILING: the headers, where python fails if its arguments have this word in them. Sets $code.
 set_up() {
-  printf '#!/bin/sh\ncase "$*" in *%s*) exit 7 ;; esac\n' "$1" >.deps/venv/bin/python
-  chmod +x .deps/venv/bin/python
+  local program
+  for program in venv/bin/python pip/bin/pip pip/bin/python; do
+    printf '#!/bin/sh\ncase "$*" in *%s*) exit 7 ;; esac\n' "$1" >".deps/$program"
+    chmod +x ".deps/$program"
+  done
   set +e
   (set -e && need_headers) 2>output
   code=$?
