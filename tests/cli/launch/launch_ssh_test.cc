@@ -61,7 +61,8 @@ class SshServers {
     write_file(file, fmt::format("ListenAddress {0}:{1}\nHostKey {2}/host\nAuthorizedKeysFile {2}/user.pub\nStrictModes no\n"
                                  "PasswordAuthentication no\nPidFile none\nSetEnv HOME={3} XDG_CONFIG_HOME={4}\n",
                                  address, port_, folder_.path().string(), home, testing::config_path()));
-    words.insert(words.end(), {"/usr/sbin/sshd", "-D", "-f", file, "-E", folder_ / ("log_" + name)});
+    // A run goes on while a test waits for a lease to end: that is no time to take from other tests.
+    words.insert(words.end(), {"nice", "-n", "5", "/usr/sbin/sshd", "-D", "-f", file, "-E", folder_ / ("log_" + name)});
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
