@@ -9,12 +9,12 @@
 
 namespace tessera::testing {
 
-// `directory` exists and is the same for all processes of a run; each has `devices` devices. Programs are compiled in the quickest
-// way, because each process compiles all of them each time.
+// `directory` exists and is the same for all processes of a run; each has `devices` devices.
 inline std::map<std::string, std::string> joint_plugin_environment(const std::string& directory, int devices = 1) {
   return {{"TESSERA_JOINT_INNER", cpu_plugin_path()},
           {"TESSERA_JOINT_DIRECTORY", directory},
           {"TESSERA_JOINT_DEVICES", std::to_string(devices)},
+          {"TESSERA_JOINT_CACHE", cache_path()},
           {"XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"}};
 }
 

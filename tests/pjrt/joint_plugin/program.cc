@@ -20,6 +20,7 @@
 #include "assignment.h"
 #include "client.h"
 #include "inner.h"
+#include "kept.h"
 #include "table.h"
 
 namespace tessera::joint {
@@ -71,7 +72,12 @@ PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
     PJRT_Client_Compile_Args changed = *args;
     changed.compile_options = options.data();
     changed.compile_options_size = options.size();
-    check(inner()->PJRT_Client_Compile(&changed));
+    const std::string kept = kept_name({args->program->code, args->program->code_size}, options);
+    changed.executable = load_kept(args->client, kept);
+    if (changed.executable == nullptr) {
+      check(inner()->PJRT_Client_Compile(&changed));
+      keep(kept, changed.executable);
+    }
     Program program = describe(changed.executable, std::move(client), {args->program->code, args->program->code_size});
     if (program.own.empty()) {
       INNER(PJRT_LoadedExecutable_Destroy)({.executable = changed.executable});
