@@ -126,10 +126,6 @@ inline Outcome run_program(const std::vector<std::string>& args, const fs::path&
   return RunningProgram(args, directory, environment).wait();
 }
 
-// For runs that begin without compiled programs where that is not what is tested: they compile in half the time.
-inline const std::map<std::string, std::string> kQuickCompile = {
-    {"XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"}};
-
 // 8 x 8 pixels: class 0 is bright on the left, class 1 on the right; `variant` shifts the shades.
 inline void write_image(const fs::path& path, int label, int variant) {
   image::Image image(8, 8);

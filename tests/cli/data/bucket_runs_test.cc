@@ -23,14 +23,12 @@ class BucketRuns : public FinishedRun<BucketRuns> {
   static void SetUpTestSuite() {
     write_file(testing::cache_path() + "/begin", "");
     begin_ = fs::last_write_time(testing::cache_path() + "/begin");
-    for (const auto& [name, value] : kQuickCompile) ::setenv(name.c_str(), value.c_str(), 1);  // of all runs
     FinishedRun::SetUpTestSuite();
     write_file(*folder_ / "bucket/notes.txt", "of another project\n");
     servers_ = new testing::BucketServers(*folder_ / "bucket");
   }
   static void TearDownTestSuite() {
     delete servers_;
-    for (const auto& [name, value] : kQuickCompile) ::unsetenv(name.c_str());
     FinishedRun::TearDownTestSuite();
   }
   // What the run in run/ used, so that each machine need not compile it again.

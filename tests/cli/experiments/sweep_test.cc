@@ -27,9 +27,9 @@ class SweepTest : public ::testing::Test {
     write_images(folder_ / "val", 4);
     write_file(folder_ / "tiny.toml", tiny_recipe());
   }
-  Outcome sweep(std::vector<std::string> more, const std::map<std::string, std::string>& environment = {}) const {
+  Outcome sweep(std::vector<std::string> more) const {
     more.insert(more.begin(), {"sweep", "tiny.toml"});
-    return run_program(more, folder_.path(), environment);
+    return run_program(more, folder_.path());
   }
   std::string weights(const std::string& run) const {
     return read_file(folder_ / run / "checkpoints/step_000000006/state.safetensors");
@@ -38,7 +38,7 @@ class SweepTest : public ::testing::Test {
 };
 
 TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
-  const Outcome outcome = sweep({"lr=1e-3,1e-2", "seed=0..1", "--jobs", "2", "--cache-dir", folder_ / "cache"}, kQuickCompile);
+  const Outcome outcome = sweep({"lr=1e-3,1e-2", "seed=0..1", "--jobs", "2", "--cache-dir", folder_ / "cache"});
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("4 runs in runs/tiny-sweep-1, 2 at a time"), HasSubstr("[4/4] ")));
   EXPECT_THAT(outcome.out, ContainsRegex("lr +val/prec@1 +± +runs\n1e-[23] .* %.* 2\n1e-[23] .* %.* 2\n"));
@@ -51,15 +51,14 @@ TEST_F(SweepTest, TrainsEveryChoiceAsTrainWouldAndCompilesOnce) {
   EXPECT_THAT(read_file(folder_ / "runs/tiny-sweep-1/sweep.svg"), HasSubstr("val/prec@1"));
   EXPECT_TRUE(fs::exists(folder_ / "runs/tiny-sweep-1/report/index.html"));
   const std::vector<std::string> alone{"train", "tiny.toml", "optimizer.lr=1e-3", "seed=1", "--workdir", "alone"};
-  ASSERT_EQ(run_program(alone, folder_.path(), kQuickCompile).exit, 0);
+  ASSERT_EQ(run_program(alone, folder_.path()).exit, 0);
   EXPECT_FALSE(weights("alone").empty());
   EXPECT_TRUE(weights("runs/tiny-sweep-1/lr=1e-3_seed=1") == weights("alone"));
 }
 
 // What changes the program is compiled for each of its values, and the output says so.
 TEST_F(SweepTest, SettingsThatChangeTheProgramAreCompiledAnew) {
-  const Outcome outcome =
-      sweep({"model.depth=1,2", "seed=0..1", "--jobs", "1", "--cache-dir", folder_ / "cache"}, kQuickCompile);
+  const Outcome outcome = sweep({"model.depth=1,2", "seed=0..1", "--jobs", "1", "--cache-dir", folder_ / "cache"});
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.out, ContainsRegex("training steps: 2 compiled in .*, 2 loaded"));
   EXPECT_THAT(outcome.out, HasSubstr("\ncompiled for: model.depth=1 seed=0; model.depth=2 seed=0\n"));

@@ -135,6 +135,8 @@ class LaunchOverSsh : public ::testing::Test {
   std::vector<std::string> words(const std::string& place, std::vector<std::string> flags,
                                  std::vector<std::string> train) const {
     std::vector<std::string> all{"launch", place, "--option=-F", "--option=" + servers_.config(), "--env", "TESSERA_CACHE_DIR"};
+    // The runs here that it is compared with have these flags (tests/CMakeLists.txt).
+    if (std::getenv("XLA_FLAGS")) all.insert(all.end(), {"--env", "XLA_FLAGS"});
     all.insert(all.end(), flags.begin(), flags.end());
     all.insert(all.end(), {"--", "train", "tiny.toml", "checkpoint.every=100 steps", "eval.val.every=100 steps"});
     all.insert(all.end(), train.begin(), train.end());

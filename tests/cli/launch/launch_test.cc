@@ -100,7 +100,11 @@ class Launch : public ::testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Launch, EndsWithTheBytesOfAsManyDevices) {
+// With the compiler as users have it (tests/CMakeLists.txt): XLA's older code generator rounds a step of one process over several
+// devices in another way than that of several processes.
+class LaunchedBytes : public Launch {};
+
+TEST_F(LaunchedBytes, EndsWithTheBytesOfAsManyDevices) {
   recipe(tiny_recipe() + "predictions = true\n");
   write_file(folder_ / "val/left/broken.png", "no image");
   train(2, "devices");
@@ -178,7 +182,7 @@ TEST_F(Launch, TheWorkdirSaysHowEachProcessDoes) {
 }
 
 // Sums are in pairs (cluster/group/pairwise_sum.h), so that it does not matter which devices are in one process.
-TEST_F(Launch, WhichDevicesAreInOneProcessDoesNotMatter) {
+TEST_F(LaunchedBytes, WhichDevicesAreInOneProcessDoesNotMatter) {
   std::string text = tiny_recipe();
   const auto put = [&](const std::string& from, const std::string& to) { text.replace(text.find(from), from.size(), to); };
   put("total = \"6 steps\"", "total = \"3 steps\"\naverage = { decay = 0.9 }");
@@ -206,7 +210,7 @@ TEST_F(Launch, WhichDevicesAreInOneProcessDoesNotMatter) {
 
 // Batch norm, mixed and erased images, micro-batches and dropped paths see rows of other processes, or their numbers: the figures
 // are those of one process, but for the order of sums.
-TEST_F(Launch, WhatSeesTheWholeBatchSeesThatOfAllProcesses) {
+TEST_F(LaunchedBytes, WhatSeesTheWholeBatchSeesThatOfAllProcesses) {
   recipe(R"toml(seed = 3
 total = "4 steps"
 log = "1 steps"
@@ -227,7 +231,7 @@ optimizer = { name = "sgd", lr = "1e-6" }
 }
 
 // Each process decides it by itself, from the scores of all rows.
-TEST_F(Launch, ScoresLowerTheRateAndEndTheRunInAllProcessesAlike) {
+TEST_F(LaunchedBytes, ScoresLowerTheRateAndEndTheRunInAllProcessesAlike) {
   const std::vector<std::string> more = {"total=60 steps", "early_stop=val/loss, patience=2, min_delta=10",
                                          "optimizer.lr=plateau(1e-2, metric=val/loss, patience=0, factor=0.5, threshold=0.99)"};
   train(2, "devices", more);
@@ -327,7 +331,7 @@ TEST_F(Launch, MpirunStartsAndStopsTheRun) {
 }
 
 // Without a coordinator: PMIx tells the processes where the leader's is.
-TEST_F(Launch, MpirunAloneIsEnough) {
+TEST_F(LaunchedBytes, MpirunAloneIsEnough) {
   ASSERT_EQ(mpirun("", "mpirun"), 0) << read_file(folder_ / "out");
   train(2, "devices");
   ASSERT_FALSE(weights("devices", "06").empty());

@@ -21,7 +21,7 @@ class Control : public ::testing::Test {
   void SetUp() override {
     write_images(folder_ / "train", 12);
     write_images(folder_ / "val", 5);
-    write_file(folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
+    write_file(folder_ / "tiny.toml", tiny_recipe());
   }
   std::vector<std::string> command(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> args{"train", "tiny.toml", "--workdir", "run", "--no-report"};

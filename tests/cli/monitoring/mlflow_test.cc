@@ -79,7 +79,7 @@ class Mlflow : public ::testing::Test {
     reader_ = new Script("read_mlflow.py", {server_->address()});
     write_images(*folder_ / "train", 12);
     write_images(*folder_ / "val", 5);
-    write_file(*folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
+    write_file(*folder_ / "tiny.toml", tiny_recipe());
   }
   static void TearDownTestSuite() {
     delete reader_;

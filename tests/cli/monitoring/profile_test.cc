@@ -20,7 +20,7 @@ class Profile : public ::testing::Test {
   void SetUp() override {
     write_images(folder_ / "train", 12);
     write_images(folder_ / "val", 5);
-    write_file(folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
+    write_file(folder_ / "tiny.toml", tiny_recipe());
   }
   Outcome profile(const std::vector<std::string>& words) const {
     std::vector<std::string> args{"profile"};

@@ -19,7 +19,7 @@ class Wandb : public ::testing::Test {
     folder_ = new TempFolder;
     write_images(*folder_ / "train", 12);
     write_images(*folder_ / "val", 5);
-    write_file(*folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
+    write_file(*folder_ / "tiny.toml", tiny_recipe());
     train("whole");
   }
   static void TearDownTestSuite() { delete folder_; }

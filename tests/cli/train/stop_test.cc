@@ -24,7 +24,7 @@ class Stop : public ::testing::Test {
   void SetUp() override {
     write_images(folder_ / "train", 12);
     write_images(folder_ / "val", 5);
-    write_file(folder_ / "tiny.toml", "optimization_level = 0\n" + tiny_recipe());
+    write_file(folder_ / "tiny.toml", tiny_recipe());
   }
 
   std::vector<std::string> command(const std::string& workdir, const std::vector<std::string>& more = {}) const {
