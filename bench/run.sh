@@ -9,7 +9,10 @@ source tools/setup/pip.sh
 
 # install NAME LIST [BUILT]: BUILT is a package that comes as source only, with what builds it in the list before it.
 install() {
-  [[ -z ${3:-} ]] || pip_install ".deps/$1" --only-binary :all: -r <(grep -v "^$3==" "$2") || return
+  if [[ -n ${3:-} ]]; then
+    grep -v "^$3==" "$2" >".deps/log/${2##*/}"  # no `<(…)`: pip starts another Python, which would not have it
+    pip_install ".deps/$1" --only-binary :all: -r ".deps/log/${2##*/}" || return
+  fi
   CC='gcc -mavx2' pip_install ".deps/$1" --only-binary :all: ${3:+--no-binary "$3" --no-build-isolation} -r "$2"
 }
 
