@@ -122,15 +122,18 @@ TEST(Processes, ABrokenConnectionIsMendedByAnotherStart) {
   }
 }
 
+// One that is there, and ends when another one fails.
+void stay(const group::Place& place) {
+  Processes processes(place);
+  processes.expect_same("that all are there", "");
+  std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
 TEST(Processes, EndWithTheCodeOfTheOneThatFailed) {
   const group::LocalEtcd etcd;
   const auto code_of_other = [&](const std::string& run, const std::exception_ptr& failure) {
     const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), run}; };
-    Forked other([&] {
-      Processes processes(place(1));
-      processes.expect_same("that all are there", "");
-      std::this_thread::sleep_for(std::chrono::hours(1));
-    });
+    Forked other([&] { stay(place(1)); });
     {
       Processes processes(place(0));
       processes.expect_same("that all are there", "");
@@ -146,11 +149,7 @@ TEST(Processes, EndWithTheCodeOfTheOneThatFailed) {
 TEST(Processes, ShowTheirErrorBeforeTheOthersEnd) {
   const group::LocalEtcd etcd;
   const auto place = [&](int64_t process) { return group::Place{process, 2, etcd.address(), "shown"}; };
-  Forked other([&] {
-    Processes processes(place(1));
-    processes.expect_same("that all are there", "");
-    std::this_thread::sleep_for(std::chrono::hours(1));
-  });
+  Forked other([&] { stay(place(1)); });
   Processes processes(place(0));
   processes.expect_same("that all are there", "");
   std::vector<std::pair<std::string, bool>> shown;
