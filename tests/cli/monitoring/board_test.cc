@@ -18,7 +18,8 @@ using testing::http;
 using ::testing::Not;
 
 TEST_F(Board, ShowsARunThatTrainsAndTellsIt) {
-  RunningProgram run(train({"--board=0", "total=1000000 steps"}), folder_.path());
+  // No checkpoint but the one that is asked for: the run's own would soon take its place.
+  RunningProgram run(train({"--board=0", "total=1000000 steps", "checkpoint.every=1000000 steps"}), folder_.path());
   const Page page(run);
   ASSERT_NE(page.port, 0) << run.wait().err;
   EXPECT_EQ(http(page.port, "GET", "/api/runs").status, 401) << "no token";
