@@ -86,9 +86,10 @@ class RemoteFile final : public ReadableFile {
   }
 
  private:
-  explicit RemoteFile(const std::string& url, std::unique_ptr<ServedObject> object)
+  // By reference, because a compiler may take `object` before its tag is asked for.
+  explicit RemoteFile(const std::string& url, std::unique_ptr<ServedObject>&& object)
       : RemoteFile(url, std::move(object), object->tag()) {}
-  RemoteFile(const std::string& url, std::unique_ptr<ServedObject> object, const std::string& version)
+  RemoteFile(const std::string& url, std::unique_ptr<ServedObject>&& object, const std::string& version)
       : url_(url),
         object_(std::move(object)),
         size_(object_->size()),
