@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
@@ -27,13 +29,11 @@ constexpr int kCrashSignals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 std::atomic<int> g_captured{-1};
 
-bool built_with_sanitizer() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
+constexpr bool kBuiltWithSanitizer = true;
 #else
-  return false;
+constexpr bool kBuiltWithSanitizer = false;
 #endif
-}
 
 off_t file_size(int descriptor) {
   struct stat status {};
@@ -51,6 +51,37 @@ void show(int descriptor, std::string_view text) {
   if (write(descriptor, text.data(), text.size()) < 0) return;  // nobody is left to tell
 }
 
+// Async-signal-safe, as what follows.
+std::string_view read_last_words(std::span<char> buffer) {
+  const int captured = g_captured;
+  const off_t start = std::max<off_t>(0, file_size(captured) - static_cast<off_t>(buffer.size()));
+  const ssize_t size = pread(captured, buffer.data(), buffer.size(), start);
+  return {buffer.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// Of absl's line for a fatal error, without where it is in the sources: "F1129 00:14:13.913786    1448 parse_flags_from_env.cc:234]
+// Unknown flag in XLA_FLAGS: --xla_x". Empty: the last line is none.
+std::string_view fatal_message(std::string_view last_words) {
+  while (last_words.ends_with('\n')) last_words.remove_suffix(1);
+  const std::string_view line = last_words.substr(last_words.rfind('\n') + 1);
+  const size_t end = line.find("] ");
+  const bool fatal = line.size() > 5 && line[0] == 'F' && line.find_first_not_of("0123456789", 1) == 5;
+  return fatal && end != std::string_view::npos ? line.substr(end + 2) : std::string_view();
+}
+
+// Whether a library ends the process with a line that only the file has. Says it then.
+bool tell_fatal_end() {
+  if (!stderr_captured() || g_teller != 0) return false;
+  char buffer[kCrashBytes];
+  const std::string_view message = fatal_message(read_last_words(buffer));
+  if (message.empty()) return false;
+  const int terminal = log_descriptor();
+  show(terminal, "error: a library ended the program: ");
+  show(terminal, message);
+  show(terminal, "\n");
+  return true;
+}
+
 // Under a low limit a bug may have been taken for memory or threads that were refused.
 void show_how_it_ended(int descriptor, int signal_number) {
   if (signal_number == SIGABRT) {
@@ -64,7 +95,6 @@ void show_how_it_ended(int descriptor, int signal_number) {
   show(descriptor, ") near that limit; if it does so far from it too, it is a bug\n");
 }
 
-// Async-signal-safe: system calls alone.
 void show_captured_and_die(int signal_number) {
   // One thread tells and ends the process. Others that fail wait for that; one that fails while it tells ends it at once.
   const pid_t self = gettid();
@@ -76,11 +106,9 @@ void show_captured_and_die(int signal_number) {
     signal(signal_number, SIG_DFL);
     raise(signal_number);
   }
-  const int captured = g_captured;
   const int terminal = log_descriptor();
-  char text[kCrashBytes];
-  const ssize_t size = pread(captured, text, sizeof text, std::max<off_t>(0, file_size(captured) - kCrashBytes));
-  const std::string_view last_words(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  char buffer[kCrashBytes];
+  const std::string_view last_words = read_last_words(buffer);
   show(terminal, last_words);
   // Memory or threads that were refused are nobody's bug: LLVM, for one, faults where it clears away a program
   // that it could not load for lack of memory (llvm::orc::ExecutionSession::IL_failSymbols).
@@ -117,7 +145,7 @@ void install_crash_handlers() {
 
 void capture_stderr() {
   const char* keep = std::getenv("TESSERA_PLUGIN_STDERR");
-  if (stderr_captured() || built_with_sanitizer() || (keep != nullptr && std::strcmp(keep, "1") == 0)) return;
+  if (stderr_captured() || kBuiltWithSanitizer || (keep != nullptr && std::strcmp(keep, "1") == 0)) return;
   const int file = memfd_create("tessera-plugin-stderr", MFD_CLOEXEC);
   const int terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   // Appending writes go to the end of the file even after trim_captured_stderr has cut it.
@@ -159,3 +187,12 @@ void trim_captured_stderr() {
 }
 
 }  // namespace tessera::pjrt
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// In the place of the C library's. With it absl ends the process after a message of no terminal (LOG(QFATAL)): XLA does so where a
+// flag in XLA_FLAGS is unknown to it.
+extern "C" [[noreturn]] void _exit(int code) {
+  if (tessera::pjrt::tell_fatal_end()) code = static_cast<int>(tessera::Exit::kDevice);
+  for (;;) ::syscall(SYS_exit_group, code);
+}
+#endif

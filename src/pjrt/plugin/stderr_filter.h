@@ -9,7 +9,8 @@ namespace tessera::pjrt {
 // To be called once, first thing in main, before other threads exist. From then on base/log writes to the terminal through a
 // descriptor of its own, and descriptor 2, which plugins write to, is an anonymous file in memory. When the process dies of a
 // signal (a plugin's own fatal check, for one), the end of that file is written to the terminal first. Where memory or threads
-// are used up the process then names the limit and the signal and ends with exit code 4, else it dies of the signal.
+// are used up the process then names the limit and the signal and ends with exit code 4, else it dies of the signal. Where a plugin
+// ends the process by itself (_exit), its fatal message is an error on the terminal and the exit code is 4.
 // Does nothing in builds with AddressSanitizer or ThreadSanitizer, whose reports go to descriptor 2, nor when the environment
 // has TESSERA_PLUGIN_STDERR=1.
 void capture_stderr();

@@ -102,6 +102,29 @@ TEST_F(StderrFilter, ADyingProcessShowsTheLastWords) {
       KilledBySignal(SIGABRT), HasSubstr("F0000 check failed in the plugin\nerror: a library ended the program"));
 }
 
+// As absl's LOG(QFATAL) does. Where the last words are none of it, the process ends as it was to.
+TEST_F(StderrFilter, ALibraryThatEndsTheProcessIsHeard) {
+  const auto end_after = [](const std::string& words) {
+    capture_stderr();
+    to_stderr("W1129 00:14:12.000000    1448 other.cc:1] noise\n" + words + "\n");
+    _exit(1);
+  };
+  EXPECT_EXIT(end_after("F1129 00:14:13.913786    1448 parse_flags_from_env.cc:234] Unknown flag in XLA_FLAGS: --xla_x"),
+              ExitedWithCode(4), "^error: a library ended the program: Unknown flag in XLA_FLAGS: --xla_x\n$");
+  for (const char* words : {"F1129 without a place", "First] of all", "E1129 00:14:13.9    1448 some.cc:2] an error"})
+    EXPECT_EXIT(end_after(words), ExitedWithCode(1), "^$") << words;
+}
+
+TEST_F(StderrFilter, AFlagThatXlaDoesNotKnowIsHeard) {
+  EXPECT_EXIT(
+      {
+        capture_stderr();
+        ::setenv("XLA_FLAGS", "--xla_no_such_flag=1", 1);
+        Client::create(cpu_plugin())->compile("module { func.func @main() { return } }");
+      },
+      ExitedWithCode(4), HasSubstr("error: a library ended the program: Unknown flag in XLA_FLAGS: --xla_no_such_flag=1"));
+}
+
 void* map(size_t size) { return mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); }
 
 // From now on the system refuses every page, until what this gives is unmapped.
