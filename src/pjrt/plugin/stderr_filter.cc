@@ -191,7 +191,7 @@ void trim_captured_stderr() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // In the place of the C library's. With it absl ends the process after a message of no terminal (LOG(QFATAL)): XLA does so where a
 // flag in XLA_FLAGS is unknown to it.
-extern "C" [[noreturn]] void _exit(int code) {
+extern "C" void _exit(int code) {
   if (tessera::pjrt::tell_fatal_end()) code = static_cast<int>(tessera::Exit::kDevice);
   for (;;) ::syscall(SYS_exit_group, code);
 }
