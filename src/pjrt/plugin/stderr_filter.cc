@@ -70,7 +70,7 @@ std::string_view fatal_message(std::string_view last_words) {
 }
 
 // Whether a library ends the process with a line that only the file has. Says it then.
-bool tell_fatal_end() {
+[[maybe_unused]] bool tell_fatal_end() {  // not in builds with a sanitizer
   if (!stderr_captured() || g_teller != 0) return false;
   char buffer[kCrashBytes];
   const std::string_view message = fatal_message(read_last_words(buffer));
