@@ -51,7 +51,7 @@ void show(int descriptor, std::string_view text) {
   if (write(descriptor, text.data(), text.size()) < 0) return;  // nobody is left to tell
 }
 
-// Async-signal-safe, as what follows.
+// Async-signal-safe, as all that follows before capture_stderr().
 std::string_view read_last_words(std::span<char> buffer) {
   const int captured = g_captured;
   const off_t start = std::max<off_t>(0, file_size(captured) - static_cast<off_t>(buffer.size()));
@@ -69,7 +69,7 @@ std::string_view fatal_message(std::string_view last_words) {
   return fatal && end != std::string_view::npos ? line.substr(end + 2) : std::string_view();
 }
 
-// Whether a library ends the process with a line that only the file has. Says it then.
+// Shows the fatal message of a library that ends the process by itself; false: there is none.
 [[maybe_unused]] bool tell_fatal_end() {  // not in builds with a sanitizer
   if (!stderr_captured() || g_teller != 0) return false;
   char buffer[kCrashBytes];
@@ -189,8 +189,8 @@ void trim_captured_stderr() {
 }  // namespace tessera::pjrt
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// In the place of the C library's. With it absl ends the process after a message of no terminal (LOG(QFATAL)): XLA does so where a
-// flag in XLA_FLAGS is unknown to it.
+// In the place of the C library's function, with which absl's LOG(QFATAL) ends the process after its message. XLA does so where it
+// does not know a flag in XLA_FLAGS.
 extern "C" void _exit(int code) {
   if (tessera::pjrt::tell_fatal_end()) code = static_cast<int>(tessera::Exit::kDevice);
   for (;;) ::syscall(SYS_exit_group, code);

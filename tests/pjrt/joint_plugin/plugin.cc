@@ -6,7 +6,8 @@
 // one process has, because it was uploaded or computed there, goes to the others as a file in $TESSERA_JOINT_DIRECTORY when a program
 // of several processes first uses it. $TESSERA_JOINT_SHUFFLED=1 lists devices in another order than their processes'.
 //
-// What it compiled is kept in $TESSERA_JOINT_CACHE. Unlike the real plugin, PJRT_LoadedExecutable_Execute returns once all processes have called it for that program.
+// What it compiled is kept in $TESSERA_JOINT_CACHE. Unlike the real plugin, PJRT_LoadedExecutable_Execute returns once all processes
+// have called it for that program.
 #include <pjrt_c_api.h>
 
 #include <algorithm>
