@@ -51,7 +51,7 @@ void show(int descriptor, std::string_view text) {
   if (write(descriptor, text.data(), text.size()) < 0) return;  // nobody is left to tell
 }
 
-// Async-signal-safe, as all that follows before capture_stderr().
+// Async-signal-safe, as the functions below that tell how the process ended.
 std::string_view read_last_words(std::span<char> buffer) {
   const int captured = g_captured;
   const off_t start = std::max<off_t>(0, file_size(captured) - static_cast<off_t>(buffer.size()));
