@@ -339,7 +339,7 @@ void free_text(char* text) { std::free(text); }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const TesseraBucketsApi* tessera_buckets_api(void) {
+extern "C" __attribute__((visibility("default"))) const void* tessera_buckets_api(void) {
   static const TesseraBucketsApi api = {
       kTesseraBucketsVersion, open_object,   close_object, size_of,  tag_of, read_object, info_of, list_folder,
       write_object,           remove_object, tell_access,  free_text};

@@ -137,4 +137,4 @@ constexpr TesseraGlooApi kApi{kTesseraGlooVersion, free_text, connect, close, tr
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const TesseraGlooApi* tessera_gloo_api() { return &kApi; }
+extern "C" __attribute__((visibility("default"))) const void* tessera_gloo_api() { return &kApi; }

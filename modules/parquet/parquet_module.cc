@@ -465,7 +465,7 @@ void free_text(char* text) { std::free(text); }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const TesseraParquetApi* tessera_parquet_api() {
+extern "C" __attribute__((visibility("default"))) const void* tessera_parquet_api() {
   static const TesseraParquetApi api = {kTesseraParquetVersion,
                                         open_file,
                                         close_file,

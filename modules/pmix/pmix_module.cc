@@ -96,4 +96,4 @@ constexpr TesseraPmixApi kApi{kTesseraPmixVersion, free_text, open, share, close
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const TesseraPmixApi* tessera_pmix_api() { return &kApi; }
+extern "C" __attribute__((visibility("default"))) const void* tessera_pmix_api() { return &kApi; }

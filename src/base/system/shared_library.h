@@ -38,7 +38,7 @@ class SharedLibrary {
 struct Module {
   std::string file;                           // "tessera_parquet.so"
   std::string environment;                    // a variable that names the file elsewhere
-  std::string function;                       // which gives the table, `const Api* function()`
+  std::string function;                       // which gives the table, `const void* function()`
   std::string needed_by;                      // begins the message "… tessera_parquet.so, which is not beside the program"
   Exit code = Exit::kData;                    // of every Error here
   std::string help_missing, help_unloadable;  // what to do where the file is missing, and where it cannot be loaded

@@ -59,7 +59,8 @@ struct TesseraBucketsApi {
   void (*free_text)(char* text);
 };
 
-const struct TesseraBucketsApi* tessera_buckets_api(void);
+// The only function that is exported: gives a TesseraBucketsApi.
+const void* tessera_buckets_api(void);
 }
 
 constexpr int32_t kTesseraBucketsVersion = 4;

@@ -81,6 +81,6 @@ struct TesseraParquetApi {
 
 enum { kTesseraParquetVersion = 4 };
 
-// The only function that is exported: "tessera_parquet_api".
-const struct TesseraParquetApi* tessera_parquet_api(void);
+// The only function that is exported: gives a TesseraParquetApi.
+const void* tessera_parquet_api(void);
 }
