@@ -133,11 +133,11 @@ void name_thread(std::string name) {
 }
 
 // Where the system has no memory for it, a profile has a gap, and the program goes on.
-void spans::add(uint32_t recording, const SpanRecord& span) noexcept {
+void spans::add(uint32_t of_recording, const SpanRecord& span) noexcept {
   try {
     Buffer& buffer = own_buffer();
     const std::lock_guard lock(buffer.mutex);
-    put(buffer, recording, span);
+    put(buffer, of_recording, span);
   } catch (const std::bad_alloc&) {
     ++registry().lost;
   }

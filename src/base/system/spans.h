@@ -60,7 +60,7 @@ void name_thread(std::string name);
 namespace spans {
 // The recording under way, counted from 1; 0: none.
 inline std::atomic<uint32_t> recording{0};
-void add(uint32_t recording, const SpanRecord& span) noexcept;
+void add(uint32_t of_recording, const SpanRecord& span) noexcept;
 bool open_phase(const char* name, int64_t number, SpanKind kind) noexcept;
 void close_phase() noexcept;
 }  // namespace spans

@@ -81,20 +81,21 @@ Place find_place(const PlaceOptions& options, const Environment& environment, co
   const auto hosts = environment("TPU_WORKER_HOSTNAMES");
   const bool by_itself = hosts && split(*hosts, ',').size() == 1;
   if (!id && !count && (coordinator.empty() || by_itself)) return {};
-  constexpr const char* kHelp =
+  constexpr const char* kHowToTell =
       "give each process --num-processes, --process-id and --coordinator-address, or start them with "
       "tessera launch";
   if (!count) {
     throw usage_error(
         fmt::format("{} is given, and not how many processes there are", id ? "--process-id" : "--coordinator-address"), {},
-        kHelp);
+        kHowToTell);
   }
   if (*count == 1) return {};
-  if (!id) throw usage_error(fmt::format("this is one of {} processes, and nothing says which", *count), {}, kHelp);
+  if (!id) throw usage_error(fmt::format("this is one of {} processes, and nothing says which", *count), {}, kHowToTell);
   if (*id >= *count) {
-    throw usage_error(fmt::format("--process-id is {}, and there are {} processes, counted from 0", *id, *count), {}, kHelp);
+    throw usage_error(fmt::format("--process-id is {}, and there are {} processes, counted from 0", *id, *count), {},
+                      kHowToTell);
   }
-  if (coordinator.empty()) throw usage_error(fmt::format("{} processes need a coordinator to meet at", *count), {}, kHelp);
+  if (coordinator.empty()) throw usage_error(fmt::format("{} processes need a coordinator to meet at", *count), {}, kHowToTell);
   return {*id, *count, coordinator, options.run.empty() ? scheduled_run(environment) : options.run, read_run_key(options.key)};
 }
 

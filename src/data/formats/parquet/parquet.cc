@@ -15,6 +15,8 @@
 namespace tessera::data {
 namespace {
 
+using Json = nlohmann::json;
+
 const Module kModule{
     .file = "tessera_parquet.so",
     .environment = "TESSERA_PARQUET",
@@ -146,7 +148,6 @@ void write_parquet(const std::string& path, const std::vector<ParquetColumn>& co
 }
 
 std::vector<std::string> huggingface_classes(std::string_view metadata, const std::string& column) {
-  using Json = nlohmann::json;
   const Json json = read_json(metadata).value;
   const auto below = [](const Json* at, const std::string& key) -> const Json* {
     if (!at || !at->is_object()) return nullptr;

@@ -84,14 +84,13 @@ class Unpacking {
       const std::vector<UnpackedFile> files = group.files();
       const bool finished = finished_.contains(group.name) && !options_.verify;
       make_directories(files);
-      int64_t bytes = 0, written = 0;
+      int64_t written = 0;
       for (const UnpackedFile& file : files) {
         const std::string path = store::join_path(work_, file.path);
         if (!(finished ? has_size(file, path) : has_bytes(file, path))) {
           write(file, path);
           ++written;
         }
-        bytes += file.member.size;
         tell(file.member.size);
       }
       if (!finished || written > 0) {

@@ -13,7 +13,7 @@ class Flip : public PpOp {
   void infer(PpShape&, const CallReader&) const override {}
 
  protected:
-  bool draw(Rng& rng) const { return rng.uniform() < p_; }
+  bool flips(Rng& rng) const { return rng.uniform() < p_; }
 
  private:
   double p_;
@@ -23,7 +23,7 @@ class FlipLr final : public Flip {
  public:
   using Flip::Flip;
   image::SampleError apply(PpImage& image, Rng& rng) const override {
-    if (draw(rng)) image.mirror();
+    if (flips(rng)) image.mirror();
     return std::nullopt;
   }
 };
@@ -33,7 +33,7 @@ class FlipUd final : public Flip {
   using Flip::Flip;
   bool edits() const override { return true; }
   image::SampleError apply(PpImage& image, Rng& rng) const override {
-    if (!draw(rng)) return std::nullopt;
+    if (!flips(rng)) return std::nullopt;
     const auto turn = [](image::Canvas& canvas) {
       image::Image& pixels = canvas.image();
       for (int top = 0, bottom = pixels.height() - 1; top < bottom; ++top, --bottom) {
