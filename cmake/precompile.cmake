@@ -3,8 +3,12 @@ set(TESSERA_COMMON_HEADERS <algorithm> <array> <chrono> <cmath> <cstring> <fmt/f
   <span> <string> <string_view> <thread> <utility> <variant> <vector>)
 
 # tessera_precompile(NAME OWNER HEADER...): the target NAME uses the headers that OWNER precompiles, or precompiles them if it is OWNER.
-# Both must have the same options, but for warnings.
+# Both must have the same options, but for warnings. Not with clang, whose precompiled headers name the checkout, so that a compiler
+# cache would not find what another one compiled.
 function(tessera_precompile NAME OWNER)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
   if(NAME STREQUAL OWNER)
     target_precompile_headers(${NAME} PRIVATE ${ARGN})
   else()

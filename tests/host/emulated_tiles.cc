@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#define TESSERA_AVX512 __attribute__((target("avx512f")))
+
 namespace {
 
 constexpr int kRows = 16, kRowBytes = 64;
@@ -21,17 +23,14 @@ void store(int tile, void* to, size_t stride) {
 }
 void zero(int tile) { std::memset(tiles[tile], 0, sizeof(tiles[tile])); }
 
-#pragma GCC push_options
-#pragma GCC target("avx512f")
-
 // The numbers of pairs, as f32.
-inline __m512 even(__m512i pairs) { return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, pairs, 16)); }
-inline __m512 odd(__m512i pairs) {
+TESSERA_AVX512 inline __m512 even(__m512i pairs) { return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, pairs, 16)); }
+TESSERA_AVX512 inline __m512 odd(__m512i pairs) {
   return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
 }
 
 // Intel's Intrinsics Guide, TDPBF16PS: row m of the left side holds pairs of k, row k of the right side the pairs of each column.
-void multiply(int sums, int left, int right) {
+TESSERA_AVX512 void multiply(int sums, int left, int right) {
   for (int m = 0; m < kRows; ++m) {
     __m512 sum = _mm512_loadu_ps(tiles[sums] + m * kRowBytes);
     for (int k = 0; k < kRows; ++k) {
@@ -44,8 +43,6 @@ void multiply(int sums, int left, int right) {
     _mm512_storeu_ps(tiles[sums] + m * kRowBytes, sum);
   }
 }
-
-#pragma GCC pop_options
 
 }  // namespace
 
