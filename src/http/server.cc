@@ -46,7 +46,7 @@ class Workers {
     const std::lock_guard lock(queue_->mutex);
     for (int i = 0; i < count; ++i) {
       std::thread([queue = queue_] {
-        become_background_thread();
+        become_background_thread("live page");
         queue->run();
       }).detach();
       ++queue_->threads;
@@ -361,7 +361,7 @@ Server::Server(const ServerOptions& options, Handler handler, AtHand at_hand)
   try {
     state_->workers.start(kWorkers);
     state_->thread = std::thread([state = state_.get()] {
-      become_background_thread();
+      become_background_thread("live page");
       state->io.run();
     });
   } catch (const std::system_error& error) {

@@ -1,5 +1,5 @@
 #pragma once
-// Threads that work beside a run: they serve its page, and write what it tells its sinks.
+// Threads that work beside a run: they serve its page, write what it tells its sinks, and keep what it holds in a bucket or a group.
 
 #include <pthread.h>
 #include <signal.h>
@@ -25,15 +25,15 @@ inline sigset_t signals_of_other_threads() {
 }
 
 // For the thread that calls it: other threads handle signals and come first at processors, and nobody waits for its files.
-// Profiles name it.
-inline void become_background_thread() {
+// Profiles and the system (top -H) have it as `name`, and its time as that of `part`; both stay in memory until the program ends.
+inline void become_background_thread(const char* name, const char* part = "monitoring") {
   constexpr int kNice = 10;
   const sigset_t others = signals_of_other_threads();
   pthread_sigmask(SIG_BLOCK, &others, nullptr);
   lower_priority(kNice);
   leave_out_file_calls();
-  name_thread("live page");
-  current_work = {"live page", "monitoring"};
+  name_thread(name);
+  current_work = {name, part};
 }
 
 }  // namespace tessera

@@ -96,7 +96,7 @@ void Claim::wait_for_owner() {
 
 // A renewal that fails is tried again at the next turn: who watches waits for several.
 void Claim::renew() {
-  become_background_thread();
+  become_background_thread("claim", "run in a bucket");
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, options_.renewed, [&] { return ending_; })) {
     lock.unlock();

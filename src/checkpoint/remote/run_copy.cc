@@ -209,7 +209,7 @@ void RunCopy::find_removed(const RunObjects& there, const std::vector<int64_t>& 
 // ---- while the run goes on ----
 
 void RunCopy::copy_in_background() {
-  become_background_thread();
+  become_background_thread("copy of the run", "run in a bucket");
   std::unique_lock lock(mutex_);
   auto next = std::chrono::steady_clock::now();
   while (!ending_) {

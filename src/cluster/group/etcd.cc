@@ -396,7 +396,7 @@ class EtcdMembers final : public Members {
 
   // A third of the lease, so that one request may fail, or one member be silent and the next one asked.
   void keep_alive() {
-    become_background_thread();
+    become_background_thread("lease", "group of processes");
     const milliseconds every = milliseconds(options_.patience) / 3;
     // Of one member; half as much again is of all of them, so that two rounds without an answer are over within 15 s.
     const auto members = static_cast<int64_t>(etcd_.member_count());
@@ -425,7 +425,7 @@ class EtcdMembers final : public Members {
 
   // The keys of processes that go.
   void watch(int64_t revision) {
-    become_background_thread();
+    become_background_thread("group's news", "group of processes");
     int64_t from = revision + 1;
     do {
       try {

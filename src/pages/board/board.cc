@@ -65,7 +65,7 @@ class Board::Watch {
       return change.wait_for(lock, kTick, [this] { return ending; });
     }
     void work(const std::weak_ptr<http::Server>& readers) {
-      become_background_thread();
+      become_background_thread("live page");
       for (int tick = 0; !pause(); ++tick) {
         const bool slow = tick % kSlowTicks == 0;
         bool news = slow && runs->scan();

@@ -69,8 +69,7 @@ bool FigureExchange::ending() const {
 }
 
 void FigureExchange::work() {
-  become_background_thread();
-  name_thread("figures");
+  become_background_thread("figures");
   std::unique_lock lock(mutex_);
   while (!ending_) {
     lock.unlock();
