@@ -263,6 +263,8 @@ void set_bytes(const arrow::Array& array, int64_t row, TesseraParquetValue* valu
 
 template <class Array>
 void set_integer(const arrow::Array& array, int64_t row, TesseraParquetValue* value) {
+  // Of int8 as well, whose values have a sign.
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse)
   value->integer = static_cast<int64_t>(static_cast<const Array&>(array).Value(row));
 }
 
