@@ -30,8 +30,8 @@ endfunction()
 # Sources are compiled ten at a time, because parsing what they include takes longest: it takes less than half of the time. Two
 # sources of a folder must not give one name to two things at the level of a namespace. Nor may a source's own name hide one of
 # tessera's: the next source of its batch may mean that. Not those of these folders: kernels and codecs, made after one pattern with
-# the same names in each, some of which include themselves, and base, which is small.
-set(TESSERA_SINGLE_FOLDERS base host image)
+# the same names in each, some of which include themselves.
+set(TESSERA_SINGLE_FOLDERS host image)
 # Sources with compile definitions of their own: each alone.
 set(TESSERA_ALONE cli/version.cc)
 

@@ -35,7 +35,7 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
   const int length =
       EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), unsigned_bytes(text), static_cast<int>(text.size()));
   if (length != static_cast<int>(bytes.size())) return std::nullopt;
-  bytes.resize(bytes.size() - padding);
+  bytes.erase(bytes.size() - padding);
   return bytes;
 }
 

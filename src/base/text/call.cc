@@ -12,7 +12,7 @@ namespace {
 // Calls in calls are read by functions that call themselves.
 constexpr size_t kMaxCallDepth = 64;
 
-std::string quoted(std::string_view text) {
+std::string in_backticks(std::string_view text) {
   constexpr size_t kMax = 500;
   return text.size() <= kMax ? fmt::format("`{}`", text) : fmt::format("`{}…`", text.substr(0, kMax));
 }
@@ -36,13 +36,13 @@ std::vector<std::string_view> split_top(std::string_view text, char separator, s
       quote = c;
     } else if (c == '(' || c == '[' || c == '{') {
       if (closers.size() == kMaxCallDepth) {
-        throw usage_error(fmt::format("more than {} brackets stand in one another in {}", kMaxCallDepth, quoted(whole)),
+        throw usage_error(fmt::format("more than {} brackets stand in one another in {}", kMaxCallDepth, in_backticks(whole)),
                           std::string(where));
       }
       closers += c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
       if (closers.empty() || closers.back() != c) {
-        throw usage_error(fmt::format("unbalanced `{}` in {}", c, quoted(whole)), std::string(where));
+        throw usage_error(fmt::format("unbalanced `{}` in {}", c, in_backticks(whole)), std::string(where));
       }
       closers.pop_back();
     } else if (c == separator && closers.empty()) {
@@ -50,8 +50,9 @@ std::vector<std::string_view> split_top(std::string_view text, char separator, s
       start = i + 1;
     }
   }
-  if (quote) throw usage_error(fmt::format("unclosed quote {} in {}", quote, quoted(whole)), std::string(where));
-  if (!closers.empty()) throw usage_error(fmt::format("missing `{}` in {}", closers.back(), quoted(whole)), std::string(where));
+  if (quote) throw usage_error(fmt::format("unclosed quote {} in {}", quote, in_backticks(whole)), std::string(where));
+  if (!closers.empty())
+    throw usage_error(fmt::format("missing `{}` in {}", closers.back(), in_backticks(whole)), std::string(where));
   parts.push_back(text.substr(start));
   return parts;
 }
@@ -85,11 +86,11 @@ Call parse_call(std::string_view input, std::string_view where) {
   call.name = std::string(text.substr(0, n));
   const std::string_view rest = trim(text.substr(n));
   if (call.name.empty()) {
-    throw usage_error(fmt::format("expected a name like `resize(224)`, found {}", quoted(text)), std::string(where));
+    throw usage_error(fmt::format("expected a name like `resize(224)`, found {}", in_backticks(text)), std::string(where));
   }
   if (rest.empty()) return call;
   if (rest.front() != '(' || rest.back() != ')') {
-    throw usage_error(fmt::format("cannot read {}", quoted(text)), std::string(where),
+    throw usage_error(fmt::format("cannot read {}", in_backticks(text)), std::string(where),
                       "write it as name(argument, name=argument)");
   }
   const std::string_view inside = rest.substr(1, rest.size() - 2);
@@ -97,7 +98,7 @@ Call parse_call(std::string_view input, std::string_view where) {
     part = trim(part);
     if (part.empty()) {
       if (trim(inside).empty()) break;
-      throw usage_error(fmt::format("empty argument in {}", quoted(text)), std::string(where));
+      throw usage_error(fmt::format("empty argument in {}", in_backticks(text)), std::string(where));
     }
     call.args.push_back(parse_arg(part));
   }
@@ -141,7 +142,7 @@ std::optional<bool> parse_bool(std::string_view text) {
 CallReader::CallReader(const Call& call, std::string_view where) : call_(call), where_(where), used_(call.args.size(), false) {}
 
 void CallReader::fail(const std::string& message, const std::string& help) const {
-  throw usage_error(fmt::format("{}: {}", quoted(call_.text), message), where_, help);
+  throw usage_error(fmt::format("{}: {}", in_backticks(call_.text), message), where_, help);
 }
 
 const CallArg* CallReader::find(std::string_view name) {
