@@ -49,7 +49,7 @@ std::string processor() {
   return "";
 }
 
-std::string bytes_of(PJRT_LoadedExecutable* loaded) {
+std::string serialized(PJRT_LoadedExecutable* loaded) {
   PJRT_Executable* executable = INNER(PJRT_LoadedExecutable_GetExecutable)({.loaded_executable = loaded}).executable;
   const auto given = INNER(PJRT_Executable_Serialize)({.executable = executable});
   std::string bytes(given.serialized_bytes, given.serialized_bytes_size);
@@ -90,7 +90,7 @@ void keep(const std::string& name, PJRT_LoadedExecutable* loaded) {
   if (path.empty()) return;
   std::optional<std::string> bytes;
   try {
-    bytes = pjrt::with_collectives_in_order(bytes_of(loaded));
+    bytes = pjrt::with_collectives_in_order(serialized(loaded));
   } catch (const Failure&) {
     // The inner plugin doesn't serialise it.
   }
