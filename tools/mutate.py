@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "tests" / "mutations.toml"
 # As tests/CMakeLists.txt sets for the folders that mostly compile.
-ENVIRONMENT = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false"}
+ENVIRONMENT = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"}
 
 
 class BadTable(Exception):

@@ -15,7 +15,8 @@ inline std::map<std::string, std::string> joint_plugin_environment(const std::st
           {"TESSERA_JOINT_DIRECTORY", directory},
           {"TESSERA_JOINT_DEVICES", std::to_string(devices)},
           {"TESSERA_JOINT_CACHE", cache_path()},
-          {"XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"}};
+          {"XLA_FLAGS",
+           "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0"}};
 }
 
 }  // namespace tessera::testing

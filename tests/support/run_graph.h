@@ -69,6 +69,7 @@ inline pjrt::CompileOptions quick_compile() {
   pjrt::CompileOptions options;
   options.flags["xla_backend_optimization_level"] = int64_t{0};
   options.flags["xla_cpu_use_fusion_emitters"] = false;
+  options.flags["xla_cpu_parallel_codegen_split_count"] = int64_t{1};
   return options;
 }
 
