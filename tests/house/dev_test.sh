@@ -9,6 +9,9 @@ fail() { echo "dev_test: $1" && exit 1; }
 [[ $(main build --help) == "$(usage)" && $(main fuzz 60 -h) == "$(usage)" ]] || fail "help of a command is not the list"
 [[ $(main bench --help) == "usage: ./dev bench"* ]] || fail "help of the benchmark: $(main bench --help)"
 
+said=$(main lint src/base/log.cc src/base/log.h 2>&1) && fail "a header was linted"
+[[ $said == *"name .cc files"* ]] || fail "a header to lint: $said"
+
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
 mkdir -p "$place"/{.deps/log,.deps/venv/bin,.deps/pip/bin,tools/setup,tmp}
