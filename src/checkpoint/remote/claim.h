@@ -5,7 +5,8 @@
 // Whoever finds one watches it: one that changes has an owner, one that does not is of a process that is gone. Clocks are not
 // compared. Two that find none at the same time write theirs, wait longer than a write takes, and look again: the one that wrote
 // last has it (Fischer's algorithm; L. Lamport, "A Fast Mutual Exclusion Algorithm", 1987, describes it). Servers show a write
-// to every read that begins after it, as S3 and Google Cloud Storage do.
+// to every read that begins after it, as S3 and Google Cloud Storage do. Where a write takes longer than
+// that wait, the one that has looked loses its claim, and does not know it before it looks again.
 
 #include <chrono>
 #include <condition_variable>
