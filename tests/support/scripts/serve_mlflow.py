@@ -1,8 +1,10 @@
-"""MLflow's server on a free port, which goes down and up as stdin says: serve_mlflow.py FOLDER.
+"""MLflow's server, which cannot be reached while stdin says so: serve_mlflow.py FOLDER.
 
-Prints its address once it answers. Then each line of stdin, `stop` or `start`, is done and answered with a line. It ends with
-stdin, so that it never outlives whoever started it.
+Prints its address once it answers. Then each line of stdin, `stop` or `start`, is done and answered with a line. The server itself
+goes on, because it takes seconds to start: its clients speak to a port that is closed meanwhile, and whose connections are cut. It
+ends with stdin, so that it never outlives whoever started it.
 """
+import asyncio
 import os
 import pathlib
 import signal
@@ -50,16 +52,58 @@ def stop(server):
         server.wait()
 
 
+class Port:
+    """Passes bytes on between its clients and the server, while it is open."""
+
+    def __init__(self, server):
+        self.server, self.number, self.listener, self.cut = server, 0, None, set()
+
+    async def open(self):
+        self.listener = await asyncio.start_server(self.connect, "127.0.0.1", self.number)
+        self.number = self.listener.sockets[0].getsockname()[1]
+
+    def close(self):
+        self.listener.close()
+        for writer in self.cut:
+            writer.transport.abort()
+
+    async def connect(self, reader, writer):
+        try:
+            upstream = await asyncio.open_connection("127.0.0.1", self.server)
+        except OSError:
+            return writer.transport.abort()
+        ends = {writer, upstream[1]}
+        self.cut |= ends
+        await asyncio.gather(self.copy(reader, upstream[1]), self.copy(upstream[0], writer))
+        self.cut -= ends
+
+    @staticmethod
+    async def copy(reader, writer):
+        try:
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        writer.close()
+
+
+async def obey(port):
+    await port.open()
+    print(f"http://127.0.0.1:{port.number}", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        if line.strip() == "start":
+            await port.open()
+        else:
+            port.close()
+        print("done", flush=True)
+
+
 def main(folder):
     port = free_port()
     server = start(folder, port)
     try:
-        print(f"http://127.0.0.1:{port}", flush=True)
-        for line in sys.stdin:
-            stop(server)
-            if line.strip() == "start":
-                server = start(folder, port)
-            print("done", flush=True)
+        asyncio.run(obey(Port(port)))
     finally:
         stop(server)
 
