@@ -52,15 +52,20 @@ class BucketServers {
   // Every `every`th question about an object fails, or, for `writes`, everything that changes one; gives how many did since the
   // last call.
   int fail(const std::vector<std::string>& faults, int every = 1, bool writes = false) {
-    const std::string text =
-        nlohmann::json{{"faults", faults}, {"every", every}, {"of", nlohmann::json::array({writes ? "writes" : "reads"})}}
-            .dump() +
-        "\n";
-    EXPECT_EQ(::write(to_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    return std::stoi(line());
+    return ask({{"faults", faults}, {"every", every}, {"of", nlohmann::json::array({writes ? "writes" : "reads"})}});
+  }
+  // What is in `folder`, in the place of all that they have; nothing fails any more.
+  void serve(const std::filesystem::path& folder) {
+    fail({});
+    EXPECT_GE(ask({{"serve", folder.string()}}), 0);
   }
 
  private:
+  int ask(const nlohmann::json& wanted) {
+    const std::string text = wanted.dump() + "\n";
+    EXPECT_EQ(::write(to_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    return std::stoi(line());
+  }
   std::string line() {
     std::string text;
     for (int c = std::fgetc(from_); c != EOF && c != '\n'; c = std::fgetc(from_)) text += static_cast<char>(c);

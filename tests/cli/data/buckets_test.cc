@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 
 #include "cli/run_program.h"
@@ -20,7 +21,24 @@ using ::testing::HasSubstr;
 
 using testing::BucketServers;
 
-TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
+class Buckets : public ::testing::Test {
+ protected:
+  static void TearDownTestSuite() { servers_.reset(); }
+
+  // The servers of all these tests, with what is in `folder` alone.
+  static BucketServers& servers_of(const fs::path& folder) {
+    if (servers_)
+      servers_->serve(folder);
+    else
+      servers_ = std::make_unique<BucketServers>(folder);
+    return *servers_;
+  }
+
+ private:
+  static inline std::unique_ptr<BucketServers> servers_;
+};
+
+TEST_F(Buckets, TrainAsTheSameFilesDoFromADisk) {
   const TempFolder folder;
   write_images(folder / "train", 6);
   write_images(folder / "val", 2);
@@ -37,7 +55,7 @@ TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
   fs::create_directories(folder / "bucket");
   fs::rename(folder / "sets", folder / "bucket/sets");
   fs::rename(folder / "records", folder / "bucket/records");
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto train = [&](const std::string& name, const std::string& data, const std::string& eval) {
     const Outcome run =
         run_program({"train", "recipe.toml", "--workdir", name, "data.source=" + data, "eval.val.data.source=" + eval},
@@ -64,7 +82,7 @@ TEST(Buckets, TrainAsTheSameFilesDoFromADisk) {
 }
 
 // Images beside a file of lines, one of them missing, a tokenizer, and copies of the samples on a disk.
-TEST(Buckets, LinesImagesAndTokenizersAreRead) {
+TEST_F(Buckets, LinesImagesAndTokenizersAreRead) {
   const TempFolder folder;
   std::string lines;
   for (int i = 0; i < 8; ++i) {
@@ -80,7 +98,7 @@ TEST(Buckets, LinesImagesAndTokenizersAreRead) {
   ASSERT_EQ(made.exit, 0) << made.err;
   write_images(folder / "val", 2);
   write_file(folder / "recipe.toml", tiny_recipe());
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto shown = [&](const std::string& root) {
     write_file(folder / "captions.toml",
                fmt::format("data = {{ source = \"jsonl({0}/set.jsonl, text=caption)\", batch = 2, pp = "
@@ -105,10 +123,10 @@ TEST(Buckets, LinesImagesAndTokenizersAreRead) {
   EXPECT_FALSE(fs::is_empty(folder / "cache"));
 }
 
-TEST(Buckets, WhatCannotBeReadIsSaid) {
+TEST_F(Buckets, WhatCannotBeReadIsSaid) {
   const TempFolder folder;
   write_file(folder / "bucket/a.tar", std::string(1024, '\0'));
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto message = [&](const std::string& source) {
     const Outcome outcome = run_program({"data", "check", source}, folder.path(), servers.environment());
     EXPECT_EQ(outcome.exit, 3) << source;
@@ -146,10 +164,10 @@ std::vector<Json> figures_of(const fs::path& run) {
   return figures;
 }
 
-TEST(Buckets, AnObjectThatIsReplacedWhileItIsReadIsRefused) {
+TEST_F(Buckets, AnObjectThatIsReplacedWhileItIsReadIsRefused) {
   const TempFolder folder;
   fs::create_directories(folder / "bucket");
-  const BucketServers servers(folder / "bucket");
+  servers_of(folder / "bucket");
   for (const std::string url : {"s3://data/part", "gs://data/part"}) {
     store::write_object(url, std::string(300'000, 'a'));
     const auto file = store::files_at(url).open(url);
@@ -166,7 +184,7 @@ TEST(Buckets, AnObjectThatIsReplacedWhileItIsReadIsRefused) {
   }
 }
 
-TEST(Buckets, FoldersAreListedOnceAndRecipesAreRead) {
+TEST_F(Buckets, FoldersAreListedOnceAndRecipesAreRead) {
   const TempFolder folder;
   write_images(folder / "bucket/train", 6);
   write_images(folder / "bucket/val", 2);
@@ -177,7 +195,7 @@ TEST(Buckets, FoldersAreListedOnceAndRecipesAreRead) {
     recipe.replace(recipe.find(source), source.size(), fmt::format("folder(bucket/{})", set));
   }
   write_file(folder / "bucket/recipe.toml", recipe);
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto run = [&](const std::vector<std::string>& args) {
     return run_program(args, folder.path(), servers.environment());
   };
@@ -215,11 +233,11 @@ TEST(Buckets, FoldersAreListedOnceAndRecipesAreRead) {
   EXPECT_THAT(missing.err, HasSubstr("cannot open `s3://data/none.toml`"));
 }
 
-TEST(Buckets, ParquetIsReadByRowGroups) {
+TEST_F(Buckets, ParquetIsReadByRowGroups) {
   const TempFolder folder;
   fs::create_directories(folder / "bucket");
   fs::copy(testing::source_path("tests/references/formats/parquet"), folder / "bucket/parquet", fs::copy_options::recursive);
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto check = [&](const std::string& root, const std::vector<std::string>& more = {}) {
     std::vector<std::string> args = {"data", "check", "parquet(" + root + "/parquet/train-*.parquet, text=caption)", "--json"};
     args.insert(args.end(), more.begin(), more.end());
@@ -241,11 +259,11 @@ TEST(Buckets, ParquetIsReadByRowGroups) {
 }
 
 // The same objects as the files that it writes here, also after an interruption.
-TEST(Buckets, DataSetsAreWritten) {
+TEST_F(Buckets, DataSetsAreWritten) {
   const TempFolder folder;
   write_images(folder / "train", 16);
   write_file(folder / "bucket/other/notes.txt", "of another project");
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto convert = [&](const std::string& format, const std::string& out) {
     return run_program({"data", "convert", "folder(train)", "--to", format, "--out", out, "--shard-size", "2KiB"},
                        folder.path(), servers.environment());
@@ -284,14 +302,14 @@ TEST(Buckets, DataSetsAreWritten) {
   EXPECT_FALSE(fs::exists(folder / "s3:"));
 }
 
-TEST(Buckets, WeightsComeAndGo) {
+TEST_F(Buckets, WeightsComeAndGo) {
   const TempFolder folder;
   const std::string reference = testing::source_path("tests/references/timm_local_dir");
   fs::create_directories(folder / "bucket");
   fs::copy(reference, folder / "bucket/model");
   fs::create_directories(folder / "bucket/images/nested");
   fs::copy(reference + "/image.png", folder / "bucket/images/nested");
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto run = [&](std::vector<std::string> args) {
     args.insert(args.end(), {"--cache-dir", (folder / "cache").string()});
     return run_program(args, folder.path(), servers.environment());
@@ -332,12 +350,12 @@ TEST(Buckets, WeightsComeAndGo) {
 }
 
 // Each is one message with what to do, whether data are read or written.
-TEST(Buckets, RefusalsSayWhatToDo) {
+TEST_F(Buckets, RefusalsSayWhatToDo) {
   const TempFolder folder;
   write_images(folder / "train", 2);
   fs::create_directories(folder / "bucket");
   fs::copy(folder / "train", folder / "bucket/train", fs::copy_options::recursive);
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   struct Case {
     const char *fault, *scheme, *help;
   };
@@ -362,10 +380,10 @@ TEST(Buckets, RefusalsSayWhatToDo) {
   }
 }
 
-TEST(Buckets, ReadingAcrossRegionsIsRefused) {
+TEST_F(Buckets, ReadingAcrossRegionsIsRefused) {
   const TempFolder folder;
   write_images(folder / "bucket/train", 3);
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto index = [&](const std::string& url, const std::string& machine, bool allow = false) {
     std::map<std::string, std::string> environment = servers.environment();
     environment["TESSERA_MACHINE_REGION"] = machine;
@@ -396,14 +414,14 @@ TEST(Buckets, ReadingAcrossRegionsIsRefused) {
   EXPECT_THAT(wrong.err, HasSubstr("TESSERA_MACHINE_REGION"));
 }
 
-TEST(Buckets, BytesAreRightWhateverTheServersDo) {
+TEST_F(Buckets, BytesAreRightWhateverTheServersDo) {
   constexpr int64_t kSize = 900'001;
   const TempFolder folder;
   std::mt19937_64 random(1);
   std::string bytes(kSize, '\0');
   for (char& byte : bytes) byte = static_cast<char>(random());
   write_file(folder / "bucket/a.bin", bytes);
-  BucketServers servers(folder / "bucket");
+  BucketServers& servers = servers_of(folder / "bucket");
   const auto faults_of = [&](const std::string& url, const std::vector<std::string>& faults) {
     const auto object = store::files_at(url).open(url);
     servers.fail(faults, 2);

@@ -8,6 +8,7 @@ use them. Then each line of stdin is JSON and answered with one line:
   DELETE. It is answered with the number of faults since the line before.
 - {"copy": "s3" or "gs", "prefix": PREFIX, "to": FOLDER} writes the objects below PREFIX into FOLDER, and {"remove": …, "prefix": …}
   removes them, past the proxy; they are answered with the number of objects.
+- {"serve": FOLDER} puts the files of FOLDER in the place of all objects of both, and is answered with how many it put there.
 
 It ends with stdin, so that it never outlives whoever started it.
 """
@@ -222,13 +223,16 @@ class S3Objects:
     def read(self, name):
         return self.client.get_object(Bucket="data", Key=name)["Body"].read()
 
+    def write(self, name, content):
+        self.client.put_object(Bucket="data", Key=name, Body=content)
+
     def remove(self, name):
         self.client.delete_object(Bucket="data", Key=name)
 
 
 class GcsObjects:
     def __init__(self, address):
-        self.address = f"{address}/storage/v1/b/data/o"
+        self.address, self.upload = f"{address}/storage/v1/b/data/o", f"{address}/upload/storage/v1/b/data/o?uploadType=media"
 
     def ask(self, method, rest):
         with urllib.request.urlopen(urllib.request.Request(self.address + rest, method=method)) as reply:
@@ -239,6 +243,10 @@ class GcsObjects:
 
     def read(self, name):
         return self.ask("GET", f"/{urllib.request.quote(name, safe='')}?alt=media")
+
+    def write(self, name, content):
+        url = f"{self.upload}&name={urllib.request.quote(name, safe='')}"
+        urllib.request.urlopen(urllib.request.Request(url, content, {"Content-Type": "application/octet-stream"})).close()
 
     def remove(self, name):
         self.ask("DELETE", "/" + urllib.request.quote(name, safe=""))
@@ -264,21 +272,28 @@ class Server:
             self.objects.remove(name)
         return len(names)
 
+    def serve(self, folder):
+        self.remove("")
+        files = [path for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file()]
+        for path in files:
+            self.objects.write(str(path.relative_to(folder)), path.read_bytes())
+        return len(files)
 
-def start_s3(files):
+
+def start_s3():
     import boto3
-    from moto.server import ThreadedMotoServer
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    port = moto.get_host_and_port()[1]
+    from moto.moto_server.werkzeug_app import create_backend_app
+    from werkzeug.serving import make_server
+    # Of S3 alone. moto's own server looks for the service of every request, through the folders of all that it has.
+    moto = make_server("127.0.0.1", 0, create_backend_app("s3"), threaded=True)
+    threading.Thread(target=moto.serve_forever, daemon=True).start()
+    port = moto.server_port
     client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1")
     client.create_bucket(Bucket="data")
-    for name, content in files.items():
-        client.put_object(Bucket="data", Key=name, Body=content)
     return Server(start_proxy(port), S3Objects(client))
 
 
-def start_gcs(files):
+def start_gcs():
     from gcp_storage_emulator import server as gcs
     # As it comes it answers one request at a time, and two clients block each other.
     gcs.server.HTTPServer = AnnouncedServer
@@ -286,9 +301,6 @@ def start_gcs(files):
     threading.Thread(target=emulator.start, daemon=True).start()
     port = AnnouncedServer.ports.get()
     address = f"http://127.0.0.1:{port}"
-    for name, content in files.items():
-        url = f"{address}/upload/storage/v1/b/data/o?uploadType=media&name={urllib.request.quote(name, safe='')}"
-        urllib.request.urlopen(urllib.request.Request(url, content, {"Content-Type": "application/octet-stream"})).close()
     return Server(start_proxy(port, google=True), GcsObjects(address))
 
 
@@ -297,14 +309,16 @@ def obey(wanted, servers):
         return servers[wanted["copy"]].copy(wanted["prefix"], wanted["to"])
     if "remove" in wanted:
         return servers[wanted["remove"]].remove(wanted["prefix"])
+    if "serve" in wanted:
+        return sum(one.serve(wanted["serve"]) for one in servers.values())
     return sum(one.plan.set(wanted) for one in servers.values())
 
 
 def main():
     logging.disable(logging.CRITICAL)
-    root = pathlib.Path(sys.argv[1])
-    files = {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-    servers = {"s3": start_s3(files), "gs": start_gcs(files)}
+    servers = {"s3": start_s3(), "gs": start_gcs()}
+    for one in servers.values():
+        one.serve(sys.argv[1])
     addresses = {"AWS_ENDPOINT_URL": servers["s3"].address, "STORAGE_EMULATOR_HOST": servers["gs"].address}
     print(json.dumps(CREDENTIALS | addresses), flush=True)
     for line in sys.stdin:
