@@ -125,9 +125,9 @@ TEST(Attention, TakesScoresFarApart) {
   Arrays x(s, 400);
   x.run(s, 1);
   const Reference want = x.reference(s);
-  // A score is the sum of 16 products, each of which may be rounded by 2^-24 of it, and a probability is wrong by as much of itself
-  // as its score is wrong by.
-  expect_close(x.out.read(), want.out, "out", want.largest_score * 16 * 0x1p-24);
+  // The roundings of a score's 16 products add up as a random walk does, to four of 2^-24. That error of a score is the relative
+  // error of its probability.
+  expect_close(x.out.read(), want.out, "out", want.largest_score * 4 * 0x1p-24);
   for (const float value : x.dq.read()) EXPECT_TRUE(std::isfinite(value));
 }
 
