@@ -56,7 +56,7 @@ class Port:
     """Passes bytes on between its clients and the server, while it is open."""
 
     def __init__(self, server):
-        self.server, self.number, self.listener, self.cut = server, 0, None, set()
+        self.server, self.number, self.listener, self.writers = server, 0, None, set()
 
     async def open(self):
         self.listener = await asyncio.start_server(self.connect, "127.0.0.1", self.number)
@@ -64,18 +64,17 @@ class Port:
 
     def close(self):
         self.listener.close()
-        for writer in self.cut:
+        for writer in self.writers:
             writer.transport.abort()
 
     async def connect(self, reader, writer):
-        try:
-            upstream = await asyncio.open_connection("127.0.0.1", self.server)
-        except OSError:
-            return writer.transport.abort()
-        ends = {writer, upstream[1]}
-        self.cut |= ends
-        await asyncio.gather(self.copy(reader, upstream[1]), self.copy(upstream[0], writer))
-        self.cut -= ends
+        self.writers.add(writer)
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self.server)
+        self.writers.add(server_writer)
+        if writer.is_closing():  # it was cut off meanwhile
+            server_writer.transport.abort()
+        await asyncio.gather(self.copy(reader, server_writer), self.copy(server_reader, writer))
+        self.writers -= {writer, server_writer}
 
     @staticmethod
     async def copy(reader, writer):
