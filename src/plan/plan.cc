@@ -79,7 +79,9 @@ CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   pjrt::CompileOptions options;
   options.num_partitions = program.devices;
   options.donated = program.donated;
-  options.flags["xla_backend_optimization_level"] = int64_t{0};  // code is of no interest
+  // What is counted is known before there is code: the quickest will do (train::compile_options).
+  options.flags["xla_backend_optimization_level"] = int64_t{0};
+  options.flags["xla_cpu_use_fusion_emitters"] = false;
   const auto plugin = pjrt::Plugin::load(pjrt::find_plugin(pjrt::Platform::kCpu, local.plugin));
   const Hash128 key = pjrt::plan_key(*plugin, fmt::format("counted {}", program.devices), program.text, options);
   const Compiled compiled =
