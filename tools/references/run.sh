@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Makes the reference files under tests/references with the pinned timm and torch, those of TensorFlow's image ops, those of
 # tests/references/formats with the pinned libraries of data formats, those of tests/references/text with tokenizers, and
 # lr_suggestions.json with fastai's functions.
@@ -13,7 +13,10 @@
 # commit 0127fb6; 0.2 GB in .deps/references-jax.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-deps=$(cd "$here/../.." && pwd)/.deps
+root=$(cd "$here/../.." && pwd)
+deps=$root/.deps
+# shellcheck source=tools/setup/pip.sh
+source "$root/tools/setup/pip.sh"
 # The scripts of one folder use modules of others.
 modules=$here/shared:$here/models:$here/images:$here/training:$here/formats:$here/commands
 
@@ -27,9 +30,9 @@ need() {
   flock 9
   cmp -s "$list" "$venv/requirements.txt" && return
   rm -rf "$venv"
-  "${PYTHON:-python3}" -m venv "$venv"
-  # --no-deps: the list is complete; what its packages declare but do not load is left out of it.
-  "$venv/bin/pip" install --quiet --no-compile --no-deps --only-binary :all: "$@" --require-hashes -r "$list"
+  "${PYTHON:-python3}" -m venv --without-pip "$venv"
+  # The list is complete; what its packages declare but do not load is left out of it.
+  (cd "$root" && link_packages "$venv" --only-binary :all: "$@" -r "$list")
   cp "$list" "$venv/requirements.txt"
 }
 

@@ -15,3 +15,16 @@ pip_install() {
   make_environment "$1" || return
   pip --python "$1/bin/python" install --no-compile --require-hashes --no-deps "${@:2}"
 }
+
+# link_packages ENVIRONMENT ARGUMENT…: the same for what only tests need, which is gigabytes. uv keeps it unpacked, and links it into
+# the environments of all checkouts. It does not read pip's configuration: pip does it where that names other servers, or uv fails.
+link_packages() {
+  make_environment "$1" || return
+  if need_uv && .deps/pip/bin/uv pip install --quiet --python "$1/bin/python" --require-hashes --no-deps "${@:2}"; then return; fi
+  pip_install "$@"
+}
+
+need_uv() {
+  [[ -x .deps/pip/bin/uv ]] && return
+  [[ ! $(pip config list) =~ index-url|proxy ]] && pip install --quiet --require-hashes --only-binary :all: -r tools/setup/uv.txt
+}
