@@ -317,6 +317,17 @@ TEST_F(Cache, TheKeyHangsOnEverythingThatChangesTheCode) {
   EXPECT_EQ(keys.count(to_string(cache_key(*cpu_client(), kTwice, {}))), 1u) << "the same question has the same key";
 }
 
+// The program of a plan may be the same text on slices that differ: v3:4x8 and v3:8x4, or h100:1x8 and h200:1x8.
+TEST(PlanKey, HangsOnTheTargetAndTheProgram) {
+  const auto key = [](const char* target, std::string_view program, const CompileOptions& options) {
+    return to_string(plan_key(*cpu_plugin(), target, program, options));
+  };
+  const std::set<std::string> keys{key("v3:4x8", kTwice, {}), key("v3:8x4", kTwice, {}), key("v3:4x8", "another", {}),
+                                   key("v3:4x8", kTwice, {.use_shardy = false})};
+  EXPECT_EQ(keys.size(), 4u);
+  EXPECT_EQ(keys.count(key("v3:4x8", kTwice, {})), 1u) << "the same question has the same key";
+}
+
 TEST(Hash, TellsApartWhatDiffersLittle) {
   EXPECT_EQ(to_string(hash128("")), to_string(hash128("")));
   std::set<std::string> seen;
