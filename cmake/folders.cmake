@@ -63,7 +63,8 @@ endfunction()
 
 # Folders without loops over pixels, rows or elements: there is nothing in them for -O3 to make fast, and -Og takes a third less time.
 # Under sanitizers they are not optimised, and two more. Fuzzing wants them fast.
-set(TESSERA_COLD_FOLDERS config http mesh cluster checkpoint pjrt ir nn models objectives optim recipe state plan monitor pages train inference cli)
+set(TESSERA_COLD_FOLDERS config http mesh cluster checkpoint pjrt ir nn models objectives optim recipe state plan monitor
+  pages train inference cli)
 if(TESSERA_SANITIZE)
   list(APPEND TESSERA_COLD_FOLDERS store data)
   set(TESSERA_COLD_OPTIONS -O0)

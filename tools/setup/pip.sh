@@ -16,8 +16,9 @@ pip_install() {
   pip --python "$1/bin/python" install --no-compile --require-hashes --no-deps "${@:2}"
 }
 
-# link_packages ENVIRONMENT ARGUMENT…: the same for what only tests need, which is gigabytes. uv keeps it unpacked, and links it into
-# the environments of all checkouts. It does not read pip's configuration: pip does it where that names other servers, or uv fails.
+# link_packages ENVIRONMENT ARGUMENT…: the same for what tests, references and plans need, which is gigabytes. uv keeps it unpacked,
+# and links it into the environments of all checkouts. It does not read pip's configuration: pip does it where that names an index
+# or a proxy, or uv fails.
 link_packages() {
   make_environment "$1" || return
   if need_uv && .deps/pip/bin/uv pip install --quiet --python "$1/bin/python" --require-hashes --no-deps "${@:2}"; then return; fi
