@@ -79,9 +79,7 @@ CpuCase compile_on_cpu(const Case& c, const train::DeviceOptions& device) {
   pjrt::CompileOptions options;
   options.num_partitions = program.devices;
   options.donated = program.donated;
-  // What is counted is known before there is code: the quickest will do (train::compile_options).
-  options.flags["xla_backend_optimization_level"] = int64_t{0};
-  options.flags["xla_cpu_use_fusion_emitters"] = false;
+  train::compile_quickly(options);  // what is counted is known before there is code
   const auto plugin = pjrt::Plugin::load(pjrt::find_plugin(pjrt::Platform::kCpu, local.plugin));
   const Hash128 key = pjrt::plan_key(*plugin, fmt::format("counted {}", program.devices), program.text, options);
   const Compiled compiled =

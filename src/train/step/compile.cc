@@ -31,6 +31,11 @@ Error out_of_memory(const std::string& what, const std::string& plugin_message, 
                       "make `data.batch` smaller, set `accumulate` (micro-batches inside a step), or take a smaller model");
 }
 
+void compile_quickly(pjrt::CompileOptions& options) {
+  options.flags["xla_backend_optimization_level"] = int64_t{0};
+  options.flags["xla_cpu_use_fusion_emitters"] = false;
+}
+
 pjrt::CompileOptions compile_options(const pjrt::Client& client, const Program& program) {
   pjrt::CompileOptions options;
   options.donated = program.donated;
@@ -39,12 +44,7 @@ pjrt::CompileOptions compile_options(const pjrt::Client& client, const Program& 
     for (const pjrt::Device& device : client.devices()) options.device_ids.push_back(device.id);
   }
   options.optimization_level = program.optimization_level;
-  if (program.once && client.platform_name() == "cpu") {
-    // What runs once need not be quick: compiled without optimization, and by XLA's older code generator, which is itself
-    // quicker.
-    options.flags["xla_backend_optimization_level"] = int64_t{0};
-    options.flags["xla_cpu_use_fusion_emitters"] = false;
-  }
+  if (program.once && client.platform_name() == "cpu") compile_quickly(options);
   const std::string toolkit = client.platform_name() == "cuda" ? pjrt::cuda_toolkit(client.plugin().path()) : "";
   if (!toolkit.empty()) options.flags["xla_gpu_cuda_data_dir"] = toolkit;
   // The gradient of cuDNN's attention is summed up in any order otherwise.

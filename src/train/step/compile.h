@@ -31,6 +31,10 @@ Error out_of_memory(const std::string& what, const std::string& plugin_message, 
 
 pjrt::CompileOptions compile_options(const pjrt::Client& client, const Program& program);
 
+// For CPUs, where what is compiled runs once or never: without optimization, and by XLA's older code generator, which is itself
+// quicker.
+void compile_quickly(pjrt::CompileOptions& options);
+
 // Whether a device with so many bytes has room for a program, the batches on their way, evaluators' programs and the allocator's
 // gaps. What decides about Program::smaller.
 bool fits_with_the_rest(const pjrt::CompiledMemory& needed, int64_t available);
