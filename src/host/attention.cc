@@ -3,7 +3,6 @@
 #define HWY_TARGET_INCLUDE "host/attention.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h has to come first.
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "host/attention.h"
 #include "host/call.h"
 #include "host/kernel.h"
+#include "host/units/exponential-inl.h"
 #include "host/units/floats.h"
 #include "host/units/scratch.h"
 #include "host/units/vectors.h"
@@ -38,7 +38,7 @@ HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
 // sum of each goes to `shares`.
 void exponentials(float* scores, int64_t rows, int64_t keys, int64_t stride, float scale, float* shares) {
   const D d;
-  const V lowest = hn::Set(d, -104.0F), factor = hn::Set(d, scale);
+  const V lowest = hn::Set(d, -104), factor = hn::Set(d, scale);
   for (int64_t i = 0; i < rows; ++i) {
     float* row = scores + i * stride;
     std::fill(row + keys, row + stride, -std::numeric_limits<float>::infinity());
@@ -47,9 +47,9 @@ void exponentials(float* scores, int64_t rows, int64_t keys, int64_t stride, flo
     most = hn::MaxOfLanes(d, most);
     V sum = hn::Zero(d);
     for (int64_t j = 0; j < stride; j += lanes()) {
-      // Far below: exp is 0 there, and must not see -inf.
-      const V x = hn::Max(hn::Mul(hn::Sub(hn::Load(d, row + j), most), factor), lowest);
-      const V e = hn::IfThenElseZero(hn::Gt(x, lowest), hn::Exp(d, x));
+      const V x = hn::Mul(hn::Sub(hn::Load(d, row + j), most), factor);
+      // exp is 0 at `lowest` and below; a NaN stays one.
+      const V e = exponential(d, hn::IfThenElse(hn::Lt(x, lowest), lowest, x));
       hn::Store(e, d, row + j);
       sum = hn::Add(sum, e);
     }

@@ -151,5 +151,19 @@ TEST(Attention, ANaNStaysOne) {
   EXPECT_TRUE(std::isnan(x.dk.read()[0]));
 }
 
+// Each query has a score with it, of a place in the row before which and behind which are numbers.
+TEST(Attention, ANaNOfAKeyIsOneOfAllQueries) {
+  const AttentionShape s{1, 1, 4, 40, 8};
+  for (const size_t key : {0, 17, 39}) {
+    Arrays x(s);
+    std::vector<float> k = x.k.read();
+    k[key * 8] = std::nanf("");
+    x.k = Numbers(s.dtype, k);
+    x.run(s, 1);
+    for (const float value : x.out.read()) EXPECT_TRUE(std::isnan(value)) << "key " << key;
+    for (const float value : x.dq.read()) EXPECT_TRUE(std::isnan(value)) << "key " << key;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::host

@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "host/units/bf16-inl.h"
+#include "host/units/exponential-inl.h"
 #include "host/units/rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,28 +79,6 @@ HWY_INLINE void each_vector(int64_t count, const Act& act) {
   if (i < count) act(i, Tail{count - i});
 }
 
-// 2^n for whole n in [-252, 127]: as two factors, so that subnormal results come out right.
-HWY_INLINE V times_power_of_two(V x, V n) {
-  const D d;
-  const hn::RebindToSigned<D> di;
-  const auto whole = hn::ConvertTo(di, n), half = hn::ShiftRight<1>(whole), rest = hn::Sub(whole, half);
-  const auto power = [&](auto e) { return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127)))); };
-  return hn::Mul(hn::Mul(x, power(half)), power(rest));
-}
-
-// For x in [-104, 0] (or NaN), by Taylor's series around the nearest multiple of ln 2.
-HWY_INLINE V exponential(V x) {
-  constexpr float kUpper = 0x1.62e4p-1F;  // of ln 2, with few enough digits that multiples are exact
-  constexpr auto kLower = static_cast<float>(std::numbers::ln2 - static_cast<double>(kUpper));
-  constexpr float kTaylor[] = {1.0F / 5040, 1.0F / 720, 1.0F / 120, 1.0F / 24, 1.0F / 6, 1.0F / 2, 1, 1};
-  const V n = hn::Round(hn::Mul(x, number(std::numbers::log2e_v<float>)));
-  V r = hn::NegMulAdd(n, number(kUpper), x);
-  r = hn::NegMulAdd(n, number(kLower), r);
-  V sum = number(kTaylor[0]);
-  for (size_t i = 1; i < std::size(kTaylor); ++i) sum = hn::MulAdd(sum, r, number(kTaylor[i]));
-  return times_power_of_two(sum, n);
-}
-
 // |x|, at most `most`; a NaN stays one.
 HWY_INLINE V magnitude(V x, float most) {
   const V u = hn::Abs(x);
@@ -117,7 +96,7 @@ HWY_INLINE Normal normal(V x) {
   // Further out both are 0 or 1.
   const V u = magnitude(x, 14.375F), one = number(1), t = hn::Div(one, hn::MulAdd(u, number(0.25F), one));
   Normal out;
-  out.bell = exponential(hn::Mul(hn::Mul(u, u), number(-0.5F)));
+  out.bell = exponential(D(), hn::Mul(hn::Mul(u, u), number(-0.5F)));
   V sum = number(kFit[0]);
   for (size_t i = 1; i < std::size(kFit); ++i) sum = hn::MulAdd(sum, t, number(kFit[i]));
   const V tail = hn::Mul(hn::Mul(sum, t), out.bell);
@@ -133,7 +112,7 @@ HWY_INLINE Gate gate(V x) {
   const V one = number(1), squared = hn::Mul(x, x);
   const V twice = number(2 * std::numbers::sqrt2_v<float> * std::numbers::inv_sqrtpi_v<float>);
   const V u = hn::Mul(hn::Mul(twice, x), hn::MulAdd(squared, number(0.044715F), one));
-  const V small = exponential(hn::Neg(magnitude(u, 104)));
+  const V small = exponential(D(), hn::Neg(magnitude(u, 104)));
   const V whole = hn::Div(one, hn::Add(one, small));
   return {hn::IfThenElse(hn::Lt(u, hn::Zero(D())), hn::Mul(small, whole), whole),
           hn::Mul(twice, hn::MulAdd(squared, number(3 * 0.044715F), one))};
