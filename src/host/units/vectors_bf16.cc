@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "host/units/scratch.h"
@@ -30,25 +31,47 @@ namespace {
 constexpr int64_t kLanes = 16, kVectors = 2, kColumns = kVectors * kLanes, kRows = 14;
 constexpr int64_t kChunk = 768;  // of k: a panel of the right side stays in L1, the rows of the left side in L2
 
-// Up to 16 numbers from (row, k) on, which lie one after the other, as bf16.
-inline __m256i load(const Operand& from, int64_t row, int64_t k, __mmask16 mask) {
-  if (from.dtype == DType::kBF16) return _mm256_maskz_loadu_epi16(mask, from.bf16(row, k));
-  return reinterpret_cast<__m256i>(_mm512_maskz_cvtneps_pbh(mask, _mm512_maskz_loadu_ps(mask, from.f32(row, k))));
+constexpr __mmask32 kWhole = 0xffffffff;
+
+// The first `count` of kColumns numbers of 16 bits; none where it is negative.
+inline __mmask32 first_numbers(int64_t count) {
+  return static_cast<__mmask32>((uint64_t{1} << std::clamp<int64_t>(count, 0, kColumns)) - 1);
 }
 
-// Pairs of 16 rows, k and k + 1 of each, where rows lie one after the other.
-inline __m512i pairs(const Operand& from, int64_t row, int64_t k, __mmask16 mask) {
-  const __m512i low = _mm512_maskz_cvtepu16_epi32(kAll, load(from, row, k, mask));
-  if (k + 1 == from.k) return low;
-  const __m512i high = _mm512_maskz_cvtepu16_epi32(kAll, load(from, row, k + 1, mask));
-  return _mm512_or_si512(low, _mm512_maskz_slli_epi32(kAll, high, 16));
+// Up to kColumns numbers from (row, k) on, which lie one after the other, as bf16.
+inline __m512i load(const Operand& from, int64_t row, int64_t k, __mmask32 mask) {
+  if (from.dtype == DType::kBF16) return _mm512_maskz_loadu_epi16(mask, from.bf16(row, k));
+  const float* at = from.f32(row, k);
+  const __m512 low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), at);
+  const __m512 high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> kLanes), at + kLanes);
+  return reinterpret_cast<__m512i>(_mm512_maskz_cvtne2ps_pbh(kWhole, high, low));
+}
+
+// Numbers k and k + 1 of kColumns rows, where rows lie one after the other: the halves of the rows' pairs.
+struct Halves {
+  __m512i low, high;
+};
+inline Halves halves(const Operand& from, int64_t row, int64_t k, __mmask32 mask) {
+  const bool last = k + 1 == from.k;
+  return {load(from, row, k, mask), last ? _mm512_setzero_si512() : load(from, row, k + 1, mask)};
+}
+
+// The pairs of 16 rows from kFirst on.
+template <int kFirst>
+inline __m512i pairs(const Halves& of) {
+  alignas(64) static constexpr auto kFrom = [] {
+    std::array<uint16_t, 2 * kLanes> from{};
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint16_t>(kFirst + i / 2 + i % 2 * kColumns);
+    return from;
+  }();
+  return _mm512_maskz_permutex2var_epi16(kWhole, of.low, _mm512_load_si512(kFrom.data()), of.high);
 }
 
 // `count` numbers of a row from k on, which lie one after the other, and zeros up to an even number of them.
 inline void copy_row(const Operand& from, int64_t row, int64_t k, int64_t count, uint16_t* to) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const __mmask16 inside = first(count - i), written = first((count - i + 1) / 2 * 2);
-    _mm256_mask_storeu_epi16(to + i, written, load(from, row, k + i, inside));
+  for (int64_t i = 0; i < count; i += kColumns) {
+    const __mmask32 inside = first_numbers(count - i), written = first_numbers((count - i + 1) / 2 * 2);
+    _mm512_mask_storeu_epi16(to + i, written, load(from, row, k + i, inside));
   }
 }
 
@@ -58,16 +81,11 @@ inline void copy_row(const Operand& from, int64_t row, int64_t k, int64_t count,
 void pack_columns(const Operand& from, int64_t column, int64_t columns, int64_t k, int64_t count, uint32_t* to) {
   for (int64_t i = 0; i < count; i += 2 * kLanes) {
     const int64_t written = std::min(kLanes, (count - i + 1) / 2);
+    const __mmask32 inside = first_numbers(count - i);
     for (int64_t j = 0; j < columns; j += kLanes) {
       __m512i pair[kLanes];
       for (int64_t c = 0; c < kLanes; ++c) {
-        const bool inside = j + c < columns;
-        alignas(64) uint16_t numbers[2 * kLanes];
-        const __m256i low = load(from, column + j + c, k + i, inside ? first(count - i) : 0);
-        const __m256i high = load(from, column + j + c, k + i + kLanes, inside ? first(count - i - kLanes) : 0);
-        _mm256_store_si256(reinterpret_cast<__m256i*>(numbers), low);
-        _mm256_store_si256(reinterpret_cast<__m256i*>(numbers + kLanes), high);
-        pair[c] = _mm512_load_si512(numbers);
+        pair[c] = j + c < columns ? load(from, column + j + c, k + i, inside) : _mm512_setzero_si512();
       }
       transpose(pair);
       for (int64_t p = 0; p < written; ++p) _mm512_storeu_si512(to + (i / 2 + p) * kColumns + j, pair[p]);
@@ -75,24 +93,25 @@ void pack_columns(const Operand& from, int64_t column, int64_t columns, int64_t 
   }
 }
 
+// Pair k of a panel's columns, which lie side by side in memory.
+inline void pack_pair(const Operand& from, int64_t column, int64_t k, __mmask32 columns, uint32_t* to) {
+  const Halves of = halves(from, column, k, columns);
+  _mm512_storeu_si512(to, pairs<0>(of));
+  _mm512_storeu_si512(to + kLanes, pairs<kLanes>(of));
+}
+
 void pack_panel(const Operand& from, int64_t column, int64_t k, int64_t count, uint32_t* to) {
   const int64_t columns = std::min(kColumns, from.rows - column), inside = std::clamp<int64_t>(from.k - k, 0, 2 * count);
   if (columns < kColumns || inside < 2 * count) std::fill_n(to, count * kColumns, 0U);
   if (from.row_stride != 1) return pack_columns(from, column, columns, k, inside, to);
-  for (int64_t i = 0; i < inside; i += 2, to += kColumns) {
-    for (int64_t v = 0; v < kColumns; v += kLanes) {
-      _mm512_storeu_si512(to + v, pairs(from, column + v, k + i, first(columns - v)));
-    }
-  }
+  for (int64_t i = 0; i < inside; i += 2, to += kColumns) pack_pair(from, column, k + i, first_numbers(columns), to);
 }
 
 // Whole panels of columns that lie side by side in memory, in its order: as in vectors.cc.
 void pack_across(const Operand& from, int64_t first_panel, int64_t last, int64_t k, int64_t count, uint32_t* panels) {
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t p = first_panel; p < last; ++p) {
-      for (int64_t v = 0; v < kColumns; v += kLanes) {
-        _mm512_storeu_si512(panels + (p * count + i) * kColumns + v, pairs(from, p * kColumns + v, k + 2 * i, kAll));
-      }
+      pack_pair(from, p * kColumns, k + 2 * i, kWhole, panels + (p * count + i) * kColumns);
     }
   }
 }
@@ -117,12 +136,17 @@ struct Left {
 
 // The panels [first_panel, last) of rows that are not dense along k.
 void pack_left(const Operand& a, int64_t first_panel, int64_t last, void* to) {
+  static_assert(2 * kRows <= kColumns);
   const int64_t pair_count = (a.k + 1) / 2;
   auto* panels = static_cast<uint32_t*>(to);
   for (int64_t k = 0; k < pair_count; ++k) {
-    for (int64_t p = first_panel; p < last; ++p) {
-      const __mmask16 inside = first(std::min(kRows, a.rows - p * kRows));
-      _mm512_mask_storeu_epi32(panels + (p * pair_count + k) * kRows, inside, pairs(a, p * kRows, 2 * k, inside));
+    for (int64_t p = first_panel; p < last; p += 2) {
+      const int64_t inside = std::min(a.rows, last * kRows) - p * kRows;
+      const Halves of = halves(a, p * kRows, 2 * k, first_numbers(std::min(inside, 2 * kRows)));
+      uint32_t* panel = panels + (p * pair_count + k) * kRows;
+      _mm512_mask_storeu_epi32(panel, first(std::min(inside, kRows)), pairs<0>(of));
+      if (inside <= kRows) continue;
+      _mm512_mask_storeu_epi32(panel + pair_count * kRows, first(std::min(inside - kRows, kRows)), pairs<kRows>(of));
     }
   }
 }
