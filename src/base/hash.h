@@ -1,6 +1,8 @@
 #pragma once
 // A fast 128-bit hash of bytes, for names of cached things. Not cryptographic: nobody gains by forging a name here. The value
-// is the same on every little-endian machine, and stays the same for ever.
+// is the same on every little-endian machine, and stays the same for ever. Another hash, as XXH3, would hold out other images
+// of a `part(…)`: images of training would be among those of the validation of a run that goes on. Checkpoints name their data
+// by it, too.
 
 #include <cstdint>
 #include <string>
