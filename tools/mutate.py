@@ -12,6 +12,7 @@ that was moved is found by its name, and a test by its suite and name.
 """
 
 import argparse
+import ctypes
 import os
 import re
 import signal
@@ -72,6 +73,19 @@ def gtest_filter(names):
     return ":".join(pattern for name in names for pattern in (name, f"*/{name}/*"))
 
 
+def adopt_orphans():
+    """What a test starts and leaves behind becomes a child of this process (prctl's PR_SET_CHILD_SUBREAPER)."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def end_orphans():
+    """A changed program may train on for ever, beside the tests of the next change."""
+    while children := Path("/proc/self/task", str(os.getpid()), "children").read_text().split():
+        for child in map(int, children):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
 class Builder:
     def __init__(self, tree, jobs):
         self.tree, self.jobs = tree, jobs
@@ -90,6 +104,8 @@ class Builder:
                                   errors="replace", timeout=seconds)
         except subprocess.TimeoutExpired:
             return f"{folder}: out of time"
+        finally:
+            end_orphans()
         if "0 tests from 0 test suites ran" in done.stdout:
             sys.exit(f"test_{folder} has none of {', '.join(names)}")
         if failed := re.search(r"FAILED  \] ([^\s,]+)", done.stdout):
@@ -143,6 +159,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=180, help="that the tests of one mutation may take in each program")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the file is put back
+    adopt_orphans()
 
     mutations = tomllib.loads(TABLE.read_text())["mutation"]
     if options.patterns:
