@@ -558,6 +558,35 @@ TEST(Register, TheBranchesOfABlockMeanTheirLayers) {
   }
 }
 
+// Without a norm before it, as over the tokens of a Mixer: in calls, and as the composites mean it.
+TEST(Register, AnMlpEqualsItsLayers) {
+  const Target target = registered();
+  const auto results = [](const Target* traced, const Target* finished, bool biases, nn::Activation activation) {
+    ir::Graph graph;
+    const ir::GraphScope graph_scope(graph);
+    nn::ParamStore store(graph);
+    const ir::Value x = graph.add_parameter({DType::kF32, {57, 48}}, "x");
+    const nn::MlpOptions options{.hidden = 80, .activation = activation, .bias = biases};
+    const ir::Value y = nn::mlp(nn::Scope(store, {.training = true, .target = traced}) / "mlp", x, options);
+    ir::Values wrt = store.values();
+    wrt.push_back(x);
+    graph.results = ir::gradient(ir::sum_all(y * y), wrt);
+    graph.results.push_back(y);
+    EXPECT_EQ(finished != nullptr, text_of(graph, finished).find("tessera.dense_backward") != std::string::npos);
+    std::vector<HostArray> arguments = {formula("x", x.dims())};
+    for (const nn::ParamSpec& spec : store.specs()) {
+      arguments.push_back(tessera::testing::f32_array(
+          spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
+    }
+    return run(graph, finished, arguments);
+  };
+  for (const auto& [biases, activation] : kBlocks) {
+    const std::vector<HostArray> want = results(nullptr, nullptr, biases, activation);
+    expect_near(results(&target, &target, biases, activation), want, 4e-6);
+    expect_near(results(&target, nullptr, biases, activation), want, 4e-6);
+  }
+}
+
 TEST(Register, BranchesThatAreMoreAreLeftToLayers) {
   const Target target({&kAttention, &kDense});
   ir::Graph graph;

@@ -1,5 +1,6 @@
 #include "nn/blocks/fused_block.h"
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -103,10 +104,10 @@ bool fused_attention_fits(const Scope& scope, ir::Value x, int64_t batch, int64_
          takes_dense(scope, x.dtype(), DenseInput::kPlain, batch * tokens, features, features);
 }
 
-bool fused_mlp_fits(const Scope& scope, ir::Value x, const MlpOptions& options) {
-  if (!may_fuse(scope, x) || (scope.random() && options.dropout > 0)) return false;
+bool fused_mlp_fits(const Scope& scope, ir::Value x, const MlpOptions& options, DenseInput input) {
+  if (!may_fuse(scope, x) || x.rank() != 2 || (scope.random() && options.dropout > 0)) return false;
   const int64_t rows = x.dim(0), features = x.dim(1);
-  return takes_dense(scope, x.dtype(), DenseInput::kNorm, rows, features, options.hidden) &&
+  return takes_dense(scope, x.dtype(), input, rows, features, options.hidden) &&
          takes_dense(scope, x.dtype(), activation_of(options), rows, options.hidden, features);
 }
 
@@ -162,25 +163,44 @@ Value fused_attention_branch(const Scope& norm, const Scope& attn, Value x, int6
   })[0];
 }
 
-Value fused_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsilon, const MlpOptions& options,
-                       Residual residual) {
-  const ir::NameScope named(mlp.name());
+namespace {
+
+// The layers fc1, with the norm of these parameters before it where there are any, and fc2.
+Value fused_layers(const Scope& mlp, Value x, const DenseLayer& layer1, const Values& norm, const MlpOptions& options,
+                   Residual residual) {
   const int64_t features = x.dim(-1);
   const DenseOptions dense{options.bias, options.kernel_init, options.bias_init};
-  const auto [scale, offset] = norm_params(norm, features);
   const auto [kernel1, bias1] = dense_params(mlp / "fc1", features, options.hidden, dense);
   const auto [kernel2, bias2] = dense_params(mlp / "fc2", options.hidden, features, dense);
 
-  const DenseLayer layer1{DenseInput::kNorm, epsilon}, layer2{activation_of(options)};
-  const Value hidden = ir::checkpoint_name(call(layer1, {x, kernel1, bias1, scale, offset}), "fc1");
+  const DenseLayer layer2{activation_of(options)};
+  const auto with_norm = [](Values values, std::span<const Value> more) {
+    values.insert(values.end(), more.begin(), more.end());
+    return values;
+  };
+  const Value hidden = ir::checkpoint_name(call(layer1, with_norm({x, kernel1, bias1}, norm)), "fc1");
   const Value y = ir::checkpoint_name(call(layer2, with_residual({hidden, kernel2, bias2}, x, residual)), "fc2");
 
-  const Values inputs = {x, scale, offset, kernel1, bias1, kernel2, bias2, hidden};
+  const Values inputs = with_norm({x, kernel1, bias1, kernel2, bias2, hidden}, norm);
   return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
-    const Values second = call_gradient(layer2, {ct[0], in[7], in[5]});
-    const Values first = call_gradient(layer1, with_residual({second[0], in[0], in[3], in[1], in[2]}, ct[0], residual));
-    return {first[0], first[3], first[4], first[1], first[2], second[1], second[2], {}};
+    const Values second = call_gradient(layer2, {ct[0], in[5], in[3]});
+    const Values operands = with_norm({second[0], in[0], in[1]}, std::span(in).subspan(6));
+    const Values first = call_gradient(layer1, with_residual(operands, ct[0], residual));
+    return with_norm({first[0], first[1], first[2], second[1], second[2], {}}, std::span(first).subspan(3));
   })[0];
+}
+
+}  // namespace
+
+Value fused_mlp_branch(const Scope& norm, const Scope& mlp, Value x, double epsilon, const MlpOptions& options,
+                       Residual residual) {
+  const ir::NameScope named(mlp.name());
+  const auto [scale, offset] = norm_params(norm, x.dim(-1));
+  return fused_layers(mlp, x, {DenseInput::kNorm, epsilon}, {scale, offset}, options, residual);
+}
+
+Value fused_mlp(const Scope& scope, Value x, const MlpOptions& options) {
+  return fused_layers(scope, x, {}, {}, options, Residual::kLeft);
 }
 
 }  // namespace tessera::nn

@@ -1,6 +1,7 @@
 #include "nn/blocks/mlp.h"
 
 #include "ir/functions.h"
+#include "nn/blocks/fused_block.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
 
@@ -8,6 +9,7 @@ namespace tessera::nn {
 
 ir::Value mlp(const Scope& scope, ir::Value x, const MlpOptions& options) {
   const ir::NameScope named(scope.name());
+  if (fused_mlp_fits(scope, x, options, ir::DenseInput::kPlain)) return fused_mlp(scope, x, options);
   const DenseOptions layer{options.bias, options.kernel_init, options.bias_init};
   ir::Value y = shard(scope, dense(scope / "fc1", x, options.hidden, layer), {Along::kBatch, Along::kTensor});
   y = ir::checkpoint_name(y, "fc1");
