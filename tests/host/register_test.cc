@@ -443,6 +443,16 @@ ir::Value first_tokens(ir::Value x, int64_t count) {
   return ir::reshape(ir::slice_axis(samples, 1, 0, count), {3 * count, x.dim(1)});
 }
 
+// x, and smaller numbers for each parameter.
+std::vector<HostArray> inputs_of(ir::Value x, const nn::ParamStore& store) {
+  std::vector<HostArray> inputs = {formula("x", x.dims())};
+  for (const nn::ParamSpec& spec : store.specs()) {
+    inputs.push_back(tessera::testing::f32_array(
+        spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
+  }
+  return inputs;
+}
+
 // A block of a transformer traced for `traced`, with the gradient of everything, and run on `finished`.
 std::vector<HostArray> block_results(const Target* traced, const Target* finished, bool biases, nn::Activation activation,
                                      DType dtype = DType::kF32, int64_t tokens = kTokens,
@@ -474,12 +484,7 @@ std::vector<HostArray> block_results(const Target* traced, const Target* finishe
   for (const auto& [name, value] : by_name) wrt.push_back(value);
   for (const ir::Value g : ir::gradient(ir::sum_all(y * y), wrt)) graph.results.push_back(g);
   EXPECT_EQ(finished != nullptr, text_of(graph, finished).find("tessera.dense_backward") != std::string::npos);
-  std::vector<HostArray> arguments = {formula("x", x.dims())};
-  for (const nn::ParamSpec& spec : store.specs()) {
-    arguments.push_back(tessera::testing::f32_array(
-        spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
-  }
-  return run(graph, finished, arguments);
+  return run(graph, finished, inputs_of(x, store));
 }
 
 constexpr std::pair<bool, nn::Activation> kBlocks[] = {{true, nn::Activation::kGelu}, {false, nn::Activation::kGeluTanh}};
@@ -529,13 +534,7 @@ TEST(Register, BlocksOfTheTokenThatIsSeenEqualThoseOfAll) {
     const std::string text = text_of(graph, &target);
     EXPECT_EQ(text.find("stablehlo.while"), std::string::npos);
     for (const nn::ParamSpec& spec : store.specs()) EXPECT_EQ(spec.type.dims[0], depth);
-    std::vector<HostArray> arguments;
-    for (const nn::ParamSpec& spec : store.specs()) {
-      arguments.push_back(tessera::testing::f32_array(
-          spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
-    }
-    arguments.insert(arguments.begin(), formula("x", x.dims()));
-    return run(graph, &target, arguments);
+    return run(graph, &target, inputs_of(x, store));
   };
   for (const int64_t depth : {1, 3}) expect_near(results(depth, 1), results(depth, 0), 4e-6);
 }
@@ -573,12 +572,7 @@ TEST(Register, AnMlpEqualsItsLayers) {
     graph.results = ir::gradient(ir::sum_all(y * y), wrt);
     graph.results.push_back(y);
     EXPECT_EQ(finished != nullptr, text_of(graph, finished).find("tessera.dense_backward") != std::string::npos);
-    std::vector<HostArray> arguments = {formula("x", x.dims())};
-    for (const nn::ParamSpec& spec : store.specs()) {
-      arguments.push_back(tessera::testing::f32_array(
-          spec.type.dims, tessera::testing::formula_array(spec.name, element_count(spec.type.dims), 0.3)));
-    }
-    return run(graph, finished, arguments);
+    return run(graph, finished, inputs_of(x, store));
   };
   for (const auto& [biases, activation] : kBlocks) {
     const std::vector<HostArray> want = results(nullptr, nullptr, biases, activation);
