@@ -174,19 +174,19 @@ Value fused_layers(const Scope& mlp, Value x, const DenseLayer& layer1, const Va
   const auto [kernel2, bias2] = dense_params(mlp / "fc2", options.hidden, features, dense);
 
   const DenseLayer layer2{activation_of(options)};
-  const auto with_norm = [](Values values, std::span<const Value> more) {
+  const auto joined = [](Values values, std::span<const Value> more) {
     values.insert(values.end(), more.begin(), more.end());
     return values;
   };
-  const Value hidden = ir::checkpoint_name(call(layer1, with_norm({x, kernel1, bias1}, norm)), "fc1");
+  const Value hidden = ir::checkpoint_name(call(layer1, joined({x, kernel1, bias1}, norm)), "fc1");
   const Value y = ir::checkpoint_name(call(layer2, with_residual({hidden, kernel2, bias2}, x, residual)), "fc2");
 
-  const Values inputs = with_norm({x, kernel1, bias1, kernel2, bias2, hidden}, norm);
+  const Values inputs = joined({x, kernel1, bias1, kernel2, bias2, hidden}, norm);
   return ir::custom_gradient(inputs, {y}, [=](const Values& in, const Values&, const Values& ct) -> Values {
     const Values second = call_gradient(layer2, {ct[0], in[5], in[3]});
-    const Values operands = with_norm({second[0], in[0], in[1]}, std::span(in).subspan(6));
+    const Values operands = joined({second[0], in[0], in[1]}, std::span(in).subspan(6));
     const Values first = call_gradient(layer1, with_residual(operands, ct[0], residual));
-    return with_norm({first[0], first[1], first[2], second[1], second[2], {}}, std::span(first).subspan(3));
+    return joined({first[0], first[1], first[2], second[1], second[2], {}}, std::span(first).subspan(3));
   })[0];
 }
 
